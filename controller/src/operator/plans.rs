@@ -461,13 +461,10 @@ impl plan_service_server::PlanService for Service {
         request: Request<proto::SetBalanceRequest>,
     ) -> Answer<proto::SetBalanceResponse> {
         let by = permit(&request, Permission::ChangeBalance)?;
-        let (declared, _) = agreed::declared(&self.shared).await?;
-        let topology = declared.topology();
-        let index = balance::set(&self.shared, topology, request.get_ref(), by).await?;
-        let (modes, _) = balance::modes(&self.shared.consensus).await?;
+        let (index, others) = balance::set(&self.shared, request.get_ref(), by).await?;
         Ok(Response::new(proto::SetBalanceResponse {
             header: Some(header::of(&self.shared, index)),
-            default_mode: mode::to_message(modes.of_others()).into(),
+            default_mode: mode::to_message(others).into(),
         }))
     }
 }

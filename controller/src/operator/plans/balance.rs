@@ -27,16 +27,18 @@ pub(super) async fn modes(consensus: &Consensus) -> Result<(Modes, u64), Status>
     Ok((modes, index))
 }
 
-/// Sets the mode of a leaf of the fabric, or of all. The index of the change.
+/// Sets the mode of a leaf of the fabric, or of all. The index of the change, and the mode of all other leaves after it: nothing is
+/// asked once the change is made, so that its answer cannot be that nothing was changed.
 pub(super) async fn set(
     shared: &Shared,
-    topology: &Topology,
     request: &proto::SetBalanceRequest,
     by: Identity,
-) -> Result<u64, Status> {
+) -> Result<(u64, Mode), Status> {
     let (leaf, mode, id) = read(request)?;
+    let (declared, _) = agreed::declared(shared).await?;
+    let (before, _) = modes(&shared.consensus).await?;
     if let Some(leaf) = leaf {
-        known(topology, leaf)?;
+        known(declared.topology(), leaf)?;
     }
     let content = proto::SetBalanceRequest {
         request_id: String::new(),
@@ -46,7 +48,12 @@ pub(super) async fn set(
     let ops = ops(leaf.unwrap_or_default(), mode);
     let index = agreed::once(shared, id, content, ops).await?;
     tracing::info!(leaf, ?mode, %by, "balance set");
-    Ok(index)
+    let others = if leaf.is_some() {
+        before.of_others()
+    } else {
+        mode
+    };
+    Ok((index, others))
 }
 
 type Read<'a> = (Option<&'a str>, Mode, Option<RequestId>);
@@ -125,6 +132,7 @@ pub(super) fn row(modes: &Modes, leaf: &Switch) -> proto::LeafBalance {
 mod tests {
     use super::*;
     use crate::fabric::topology::tests::leaf_spine;
+    use crate::operator::access::Permission;
     use crate::operator::lone;
 
     #[test]
@@ -134,6 +142,51 @@ mod tests {
         };
         assert_eq!(FactPrefix::decode(prefix), Some(FactPrefix::Balance));
         assert_eq!(ops("leaf1", Mode::Off).len(), 1);
+    }
+
+    /// The majority is lost at the moment at which the change is made: that it is made is the answer.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_mode_that_was_set_is_answered_whatever_becomes_of_the_leader() {
+        use crate::config::Config;
+        use crate::consensus::Command;
+        use crate::reflector::{Reflector, thread};
+        use weft_store::Outcome;
+        let dir = tempfile::tempdir().unwrap();
+        let (consensus, mut commands) = crate::consensus::tests::unheard(&dir);
+        let config = Config::parse("[bgp]\nasn = 64496\n", "weftd.toml".as_ref()).unwrap();
+        let (reflection, inbox) = thread::channel();
+        let inputs = reflection.inputs();
+        let reflector = Reflector::new(config.bgp.local);
+        let (reflector, _failure) = thread::start(reflector, consensus.view().clone(), inbox);
+        let shared = Shared::new(config, "weft".to_owned(), consensus, reflection);
+        let answering = tokio::spawn(async move {
+            let mut is_lost = false;
+            while let Some(command) = commands.recv().await {
+                match command {
+                    Command::Read(reply) => reply.send((!is_lost).then_some(0)).unwrap(),
+                    Command::Propose(_, asker) => {
+                        is_lost = true;
+                        asker.reply.send(Outcome::Applied { index: 7 }).unwrap();
+                    }
+                    _ => {}
+                }
+            }
+        });
+        let request = proto::SetBalanceRequest {
+            mode: proto::BalanceMode::On.into(),
+            all_leaves: true,
+            ..proto::SetBalanceRequest::default()
+        };
+        let caller = tonic::Request::new(());
+        let by = crate::operator::access::permit(&caller, Permission::ChangeBalance);
+        let by = by.unwrap();
+        let set = set(&shared, &request, by).await.unwrap();
+        assert_eq!(set, (7, Mode::On));
+        answering.abort();
+        inputs.send(thread::Input::Stop).await.unwrap();
+        tokio::task::spawn_blocking(|| reflector.join().unwrap())
+            .await
+            .unwrap();
     }
 
     #[test]
