@@ -94,6 +94,11 @@ impl Plan {
         self.solved.as_ref()?.unusable(link)
     }
 
+    /// Links that somebody other than an operator calls down.
+    pub fn measured_down(&self) -> impl Iterator<Item = &LinkName> {
+        self.solved.iter().flat_map(|it| it.measured_down())
+    }
+
     /// Whether weights follow from what jobs are known to send.
     pub fn is_by_demand(&self) -> bool {
         self.weights_by_demand().is_some()

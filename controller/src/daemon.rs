@@ -39,7 +39,8 @@ use crate::consensus::{self, Command, Consensus, Group, transport};
 use crate::ledger;
 use crate::monitoring;
 use crate::operator::services::{
-    AGREEING, ALONE, at_leader, replicas_at_leader, services, simulations_at_leader, with_json,
+    AGREEING, ALONE, at_leader, fabric_at_leader, replicas_at_leader, services,
+    simulations_at_leader, with_json,
 };
 use crate::operator::{arriving, metrics};
 use crate::reflector::thread::{self, Reflection};
@@ -57,9 +58,8 @@ pub enum DaemonError {
     Store(Box<OpenError>),
     /// The directory is of another format.
     #[error(
-        "replica.data_dir: {0}: start the weftd that wrote it, save what `weft fabric show -o yaml` prints, stop all \
-         replicas, empty data_dir of each, start them with this weftd, `weft fabric apply` the file, and declare jobs \
-         and modes again"
+        "replica.data_dir: {0}: start the weftd that wrote it, `weft backup save FILE`, stop all replicas, empty data_dir of each, \
+         start them with this weftd, and `weft backup restore FILE`"
     )]
     Format(Box<OpenError>),
     /// The reflector ended, and with it the daemon.
@@ -409,6 +409,7 @@ fn serve_raft(
         .initial_connection_window_size(RAFT_WINDOW)
         .add_service(ConsensusServer::new(inbound))
         .add_service(at_leader(shared, led))
+        .add_service(fabric_at_leader(shared, led))
         .add_service(simulations_at_leader(shared, led))
         .add_service(replicas_at_leader(shared));
     let done = until(stopped.clone());

@@ -7,14 +7,15 @@
 //! o router-id(4) as(4)                             who commits that peer's paths, and its epoch
 //! s replica(8) router-id(4) as(4)                  a replica holds an established session to it
 //! t                                                the declared fabric as such: see [`Head`]
-//! t kind(1) name                                   a switch, a host, a link or a host port of it, or a job
+//! t g slot(8)                                      an ApplyFabric of several batches writes into this slot
+//! t g slot(8) kind(1) name                         a switch, a host, a link or a host port: declared if the slot is in force
+//! t e kind(1) name                                 a call changed this resource since the last ApplyFabric
+//! t j name                                         a job
 //! j                                                how often jobs changed
 //! p                                                how often pins changed
 //! p job 0 source 0 destination                     the spines that a flow of a job goes over, by its host ports
 //! q request-id(16)                                 a change of the fabric that was made: see [`Request`]
 //! g generation(8)                                  the request that made this generation of the fabric
-//! f                                                the declared fabric of releases before the facts of `t`
-//! a                                                gRIBI ids given to next hops and groups
 //! i                                                incarnation of the replicas
 //! m vni(3) mac(6)                                  a MAC address that is frozen, and where
 //! b name                                           what weft does with a leaf's routes; no name: with all others'
@@ -45,7 +46,7 @@ use crate::fabric::fact::Kind;
 use crate::fabric::pin::PinName;
 
 pub use balance::{decode_mode, encode_mode};
-pub use declared::{Head, Request, RequestId};
+pub use declared::{Head, Request, RequestId, decode_edit, encode_edit};
 pub use freeze::{decode_holder, encode_holder};
 pub use measured::{decode_derating, decode_kept_free, decode_off_plan};
 pub use measured::{encode_derating, encode_kept_free, encode_off_plan};
@@ -65,8 +66,14 @@ pub enum FactKey<'a> {
     Session(u64, PeerId),
     /// The declared fabric as such.
     Head,
-    /// A declared fact, by its kind and name.
-    Declared(Kind, &'a str),
+    /// A resource of the fabric, by its slot, kind and name.
+    Declared(u64, Kind, &'a str),
+    /// A slot that an ApplyFabric writes into.
+    Stage(u64),
+    /// A resource that a call changed since the last ApplyFabric.
+    Edit(Kind, &'a str),
+    /// A job.
+    Job(&'a str),
     /// How often jobs changed: each change puts it too, on the condition that it is as it was.
     Jobs,
     /// How often pins changed, likewise.
@@ -77,10 +84,6 @@ pub enum FactKey<'a> {
     Request(RequestId),
     /// The request that made a generation of the fabric.
     RequestAt(u64),
-    /// The declared fabric as earlier releases agreed on it. Not written any more; the leader makes facts of it.
-    Fabric,
-    /// gRIBI ids, which earlier releases agreed on. Not written any more; the leader deletes it.
-    Allocation,
     /// Incarnation of the replicas.
     Incarnation,
     /// A MAC address that is frozen.
@@ -122,8 +125,6 @@ impl<'a> FactKey<'a> {
             b'p' => pin::key_from(rest),
             b'q' => Some(Self::Request(RequestId(rest.try_into().ok()?))),
             b'g' => Some(Self::RequestAt(u64::from_be_bytes(rest.try_into().ok()?))),
-            b'f' if rest.is_empty() => Some(Self::Fabric),
-            b'a' if rest.is_empty() => Some(Self::Allocation),
             b'i' if rest.is_empty() => Some(Self::Incarnation),
             b'm' => freeze::place_from(rest).map(Self::Freeze),
             b'b' => std::str::from_utf8(rest).ok().map(Self::Balance),
@@ -134,19 +135,26 @@ impl<'a> FactKey<'a> {
         }
     }
 
-    /// The octets of the key.
-    pub fn encode(&self) -> Bytes {
-        // Those of routes are held by the hundred thousand, and room to spare with them.
-        let mut key = BytesMut::with_capacity(match self {
+    /// Octets that the key takes at most.
+    fn octets_max(&self) -> usize {
+        match self {
             Self::Route(_, _, nlri) => ROUTE_PREFIX_LEN + nlri.len(),
             Self::Balance(name)
             | Self::Derating(name)
             | Self::OffPlan(name)
             | Self::KeptFree(name) => 1 + name.len(),
-            Self::Declared(_, name) => 2 + name.len(),
+            Self::Declared(_, _, name) => SLOT_PREFIX_LEN + 1 + name.len(),
+            Self::Edit(_, name) => 3 + name.len(),
+            Self::Job(name) => 2 + name.len(),
             Self::Pin(name) => pin::key_len(name),
             _ => OTHERS_LEN_MAX,
-        });
+        }
+    }
+
+    /// The octets of the key.
+    pub fn encode(&self) -> Bytes {
+        // Those of routes are held by the hundred thousand, and room to spare with them.
+        let mut key = BytesMut::with_capacity(self.octets_max());
         match self {
             Self::Route(family, peer, nlri) => {
                 key.put_u8(b'r');
@@ -165,7 +173,10 @@ impl<'a> FactKey<'a> {
                 put_peer(&mut key, *peer);
             }
             Self::Head => key.put_u8(b't'),
-            Self::Declared(kind, name) => declared::put_key(&mut key, *kind, name),
+            Self::Declared(slot, kind, name) => declared::put_key(&mut key, *slot, *kind, name),
+            Self::Stage(slot) => declared::put_slot(&mut key, *slot),
+            Self::Edit(kind, name) => declared::put_edit(&mut key, *kind, name),
+            Self::Job(name) => declared::put_job(&mut key, name),
             Self::Jobs => key.put_u8(b'j'),
             Self::Pins => key.put_u8(b'p'),
             Self::Pin(name) => {
@@ -180,8 +191,6 @@ impl<'a> FactKey<'a> {
                 key.put_u8(b'g');
                 key.put_u64(*generation);
             }
-            Self::Fabric => key.put_u8(b'f'),
-            Self::Allocation => key.put_u8(b'a'),
             Self::Incarnation => key.put_u8(b'i'),
             Self::Freeze(place) => {
                 key.put_u8(b'm');
@@ -217,6 +226,10 @@ pub enum FactPrefix {
     SessionsOfReplica(u64),
     /// The mode of every leaf, and that of all others.
     Balance,
+    /// Every resource in a slot, and the mark of the ApplyFabric that writes into it.
+    Slot(u64),
+    /// Every edit.
+    Edits,
 }
 
 impl FactPrefix {
@@ -225,6 +238,8 @@ impl FactPrefix {
         match FactKey::decode(prefix) {
             Some(FactKey::Route(family, peer, [])) => Some(Self::RoutesOfPeer(family, peer)),
             Some(FactKey::Balance("")) => Some(Self::Balance),
+            Some(FactKey::Stage(slot)) => Some(Self::Slot(slot)),
+            _ if prefix == declared::EDITS => Some(Self::Edits),
             _ => {
                 let (kind, replica) = prefix.split_first()?;
                 let replica = u64::from_be_bytes(replica.try_into().ok()?);
@@ -244,12 +259,16 @@ impl FactPrefix {
                 prefix.freeze()
             }
             Self::Balance => FactKey::Balance("").encode(),
+            Self::Slot(slot) => FactKey::Stage(*slot).encode(),
+            Self::Edits => Bytes::from_static(declared::EDITS),
         }
     }
 }
 
 /// Kind, family and peer.
 const ROUTE_PREFIX_LEN: usize = 1 + 3 + 8;
+/// Kind, part and slot of a resource.
+const SLOT_PREFIX_LEN: usize = 2 + 8;
 /// Of a session: kind, replica and peer.
 const OTHERS_LEN_MAX: usize = 1 + 8 + 8;
 
@@ -489,12 +508,13 @@ mod tests {
             FactKey::Owner(PEER),
             FactKey::Session(3, PEER),
             FactKey::Head,
-            FactKey::Declared(Kind::Switch, "leaf1"),
-            FactKey::Declared(Kind::HostPort, "leaf1:eth3"),
+            FactKey::Declared(0, Kind::Switch, "leaf1"),
+            FactKey::Declared(u64::MAX, Kind::HostPort, "leaf1:eth3"),
+            FactKey::Stage(7),
+            FactKey::Edit(Kind::Link, "leaf1:eth1--spine1:eth1"),
+            FactKey::Job("train"),
             FactKey::Request(RequestId([7; 16])),
             FactKey::RequestAt(7),
-            FactKey::Fabric,
-            FactKey::Allocation,
             FactKey::Incarnation,
             FactKey::Freeze((Vni::new(0x00ab_cdef).unwrap(), Mac([2, 3, 4, 5, 6, 7]))),
             FactKey::Balance(""),
@@ -510,6 +530,8 @@ mod tests {
             FactPrefix::RoutesOfPeer(Family::IPV4_UNICAST, PEER),
             FactPrefix::SessionsOfReplica(9),
             FactPrefix::Balance,
+            FactPrefix::Slot(7),
+            FactPrefix::Edits,
         ];
         for prefix in prefixes {
             assert_eq!(FactPrefix::decode(&prefix.encode()), Some(prefix));
@@ -521,6 +543,7 @@ mod tests {
         assert_eq!(FactKey::decode(b""), None);
         assert_eq!(FactKey::decode(b"z123"), None);
         assert_eq!(FactKey::decode(b"o123"), None);
+        assert_eq!(FactKey::decode(b"tg12345678jtrain"), None);
         assert_eq!(FactKey::decode(b"m12345678"), None);
         assert_eq!(FactPrefix::decode(b"o"), None);
     }

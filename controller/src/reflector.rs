@@ -41,7 +41,7 @@ use weft_telemetry::derating::Decision;
 
 use crate::fabric::decision::DecisionChanged;
 use crate::fabric::declared::Changed;
-use crate::fabric::fact::{InvalidFabric, Kind};
+use crate::fabric::fact::{Fact, InvalidFabric, Kind};
 use crate::fabric::mode::Modes;
 use crate::fabric::pin::PinChanged;
 use crate::ledger::{self, FactKey, FactPrefix, Head, Owner, Request, RequestId};
@@ -241,11 +241,7 @@ impl Reflector {
             owner.chain(sessions)
         });
         let control = &self.control;
-        let single = [
-            control.fabric.as_ref().map(|_| FactKey::Fabric.encode()),
-            control.allocation.then(|| FactKey::Allocation.encode()),
-            control.incarnation.map(|_| FactKey::Incarnation.encode()),
-        ];
+        let single = [control.incarnation.map(|_| FactKey::Incarnation.encode())];
         let frozen = self.freezes.iter();
         let frozen = frozen.map(|frozen| FactKey::Freeze(frozen.place).encode());
         let modes = control.modes.declared();
@@ -307,10 +303,20 @@ impl Reflector {
             }
             FactKey::Head => {
                 let head = Fault::unless(key, Head::decode(value))?;
-                self.control_mut().declared.put_head(Some(head));
+                self.put_head(Some(head));
             }
-            FactKey::Declared(kind, name) => {
-                let changed = self.change_declared(kind, name, Some(value));
+            FactKey::Declared(slot, kind, name) => {
+                let changed = self.change_declared(slot, kind, name, Some(value));
+                changed.map_err(|error| Fault::invalid(key, &error))?;
+            }
+            FactKey::Stage(slot) => self.control_mut().declared.mark(slot, true),
+            FactKey::Edit(kind, name) => {
+                let edit = Fault::unless(key, ledger::decode_edit(value))?;
+                let declared = &mut self.control_mut().declared;
+                declared.put_edit(kind, name, Some(edit));
+            }
+            FactKey::Job(name) => {
+                let changed = self.change_job(name, Some(value));
                 changed.map_err(|error| Fault::invalid(key, &error))?;
             }
             FactKey::Jobs => self.control_mut().declared.set_jobs(count(key, value)?),
@@ -328,8 +334,6 @@ impl Reflector {
                 let id = Some(RequestId(id));
                 self.control_mut().declared.put_request_at(at, id);
             }
-            FactKey::Fabric => self.control_mut().fabric = Some(value.clone()),
-            FactKey::Allocation => self.control_mut().allocation = true,
             FactKey::Incarnation => self.control_mut().incarnation = Some(count(key, value)?),
             FactKey::Freeze(place) => {
                 let holder = Fault::unless(key, ledger::decode_holder(value))?;
@@ -417,30 +421,65 @@ impl Reflector {
         self.control_touched = true;
     }
 
-    /// Takes a fact of the declared fabric as it is stored, or forgets it.
+    /// Takes the fabric as such. If another slot comes into force, all that differs in it changes at once.
+    fn put_head(&mut self, head: Option<Head>) {
+        let declared = &mut self.control_mut().declared;
+        let (before, slot) = (declared.topology().clone(), declared.slot());
+        declared.put_head(head);
+        if slot == declared.slot() {
+            return;
+        }
+        let after = declared.topology().clone();
+        for change in before.changes_to(&after) {
+            let (kind, name) = change.subject();
+            self.note_change(before.fact(kind, name), after.fact(kind, name));
+        }
+    }
+
+    /// Takes a resource of the declared fabric as it is stored, or forgets it.
     fn change_declared(
         &mut self,
+        slot: u64,
         kind: Kind,
         name: &str,
         value: Option<&Bytes>,
     ) -> Result<(), InvalidFabric> {
-        let revision = self.index;
         let declared = &mut self.control_mut().declared;
         let before = declared.topology().fact(kind, name);
         match value {
-            None => declared.delete(kind, name),
-            Some(value) => declared.put(kind, name, value)?,
+            None => declared.delete(slot, kind, name),
+            Some(value) => declared.put(slot, kind, name, value)?,
         }
         let after = declared.topology().fact(kind, name);
-        if before != after {
-            self.changed.push(Changed {
-                revision,
-                before,
-                after,
-                octets: CHANGED_OCTETS + 2 * value.map_or(0, Bytes::len),
-            });
-        }
+        self.note_change(before, after);
         Ok(())
+    }
+
+    /// Takes a job as it is stored, or forgets it.
+    fn change_job(&mut self, name: &str, value: Option<&Bytes>) -> Result<(), InvalidFabric> {
+        let declared = &mut self.control_mut().declared;
+        let before = declared.topology().fact(Kind::Job, name);
+        match value {
+            None => declared.delete_job(name),
+            Some(value) => declared.put_job(name, value)?,
+        }
+        let after = declared.topology().fact(Kind::Job, name);
+        self.note_change(before, after);
+        Ok(())
+    }
+
+    /// Notes the change of a declared fact for watchers, if it is one.
+    fn note_change(&mut self, before: Option<Fact>, after: Option<Fact>) {
+        if before == after {
+            return;
+        }
+        let octets = |fact: &Option<Fact>| fact.as_ref().map_or(0, |it| it.encode().len());
+        self.changed.push(Changed {
+            revision: self.index,
+            octets: CHANGED_OCTETS + octets(&before) + octets(&after),
+            before,
+            after,
+        });
     }
 
     /// The address is free, and its moves count anew, on every replica.
@@ -479,9 +518,17 @@ impl Reflector {
                 self.facts_of(peer).agreed.sessions.remove(&replica);
                 self.forget_if_empty(peer);
             }
-            Some(FactKey::Head) => self.control_mut().declared.put_head(None),
-            Some(FactKey::Declared(kind, name)) => {
-                let changed = self.change_declared(kind, name, None);
+            Some(FactKey::Head) => self.put_head(None),
+            Some(FactKey::Declared(slot, kind, name)) => {
+                let changed = self.change_declared(slot, kind, name, None);
+                changed.map_err(|error| Fault::invalid(key, &error))?;
+            }
+            Some(FactKey::Stage(slot)) => self.control_mut().declared.mark(slot, false),
+            Some(FactKey::Edit(kind, name)) => {
+                self.control_mut().declared.put_edit(kind, name, None);
+            }
+            Some(FactKey::Job(name)) => {
+                let changed = self.change_job(name, None);
                 changed.map_err(|error| Fault::invalid(key, &error))?;
             }
             Some(FactKey::Jobs) => self.control_mut().declared.set_jobs(0),
@@ -489,8 +536,6 @@ impl Reflector {
             Some(FactKey::Pin(name)) => self.change_pin(name, None),
             Some(FactKey::Request(id)) => self.control_mut().declared.put_request(id, None),
             Some(FactKey::RequestAt(at)) => self.control_mut().declared.put_request_at(at, None),
-            Some(FactKey::Fabric) => self.control_mut().fabric = None,
-            Some(FactKey::Allocation) => self.control_mut().allocation = false,
             Some(FactKey::Incarnation) => self.control_mut().incarnation = None,
             Some(FactKey::Freeze(place)) => self.thaw(place),
             Some(FactKey::Balance(leaf)) => self.control_mut().modes.set(leaf, None),
@@ -527,7 +572,27 @@ impl Reflector {
                 }
             }
             Some(FactPrefix::Balance) => self.control_mut().modes = Modes::default(),
+            Some(FactPrefix::Slot(slot)) => {
+                let changed = self.delete_slot(slot);
+                changed.map_err(|error| Fault::invalid(prefix, &error))?;
+            }
+            Some(FactPrefix::Edits) => self.control_mut().declared.delete_edits(),
             None => return Err(Fault::Prefix(prefix.clone())),
+        }
+        Ok(())
+    }
+
+    /// Forgets a slot. Of the one in force every resource goes.
+    fn delete_slot(&mut self, slot: u64) -> Result<(), InvalidFabric> {
+        let declared = &mut self.control_mut().declared;
+        if slot != declared.slot() {
+            declared.delete_stage(slot);
+            return Ok(());
+        }
+        declared.mark(slot, false);
+        let facts: Vec<Fact> = declared.topology().facts().collect();
+        for fact in facts.iter().filter(|fact| fact.kind() != Kind::Job) {
+            self.change_declared(slot, fact.kind(), fact.name(), None)?;
         }
         Ok(())
     }
@@ -947,22 +1012,5 @@ mod tests {
             _ => None,
         });
         assert_eq!(decided.flatten().collect::<Vec<_>>(), expected);
-    }
-
-    #[test]
-    fn ids_that_an_earlier_release_agreed_on_are_noticed_until_they_are_deleted() {
-        let mut reflector = Reflector::new(Local {
-            asn: 64_496,
-            router_id: RouterId(1),
-            cluster_id: ClusterId(2),
-        });
-        let key = Bytes::from_static(b"a");
-        reflector
-            .reset(1, vec![(key.clone(), Bytes::from_static(&[1, 0, 0, 0, 0]))])
-            .unwrap();
-        assert!(reflector.control().allocation);
-        assert!(reflector.keys().eq([key.clone()]));
-        reflector.delete(&key).unwrap();
-        assert!(!reflector.control().allocation);
     }
 }

@@ -37,14 +37,6 @@ pub mod v1 {
     tonic::include_proto!("weft.v1");
 }
 
-/// The declared fabric as earlier releases stored it: `weft.fabric`.
-pub mod fabric {
-    /// Version 1.
-    pub mod v1 {
-        tonic::include_proto!("weft.fabric.v1");
-    }
-}
-
 /// OpenConfig gRIBI, the subset that weft uses.
 pub mod gribi {
     tonic::include_proto!("gribi");

@@ -273,6 +273,11 @@ impl Solved {
         self.live.unusable(link).is_none()
     }
 
+    /// Links that somebody other than an operator calls down.
+    pub(super) fn measured_down(&self) -> impl Iterator<Item = &LinkName> {
+        self.live.measured_down()
+    }
+
     /// Why a link does not carry traffic.
     pub(super) fn unusable(&self, link: &Link) -> Option<Unusable> {
         self.live.unusable(link)

@@ -20,7 +20,8 @@ use tokio::time::Instant;
 use weft_store::{Batch, Condition, Outcome};
 
 use self::agents::Agents;
-use self::led::Led;
+use self::led::{Led, Observed};
+use self::stages::Stages;
 use self::telemetry::{Predicted, Telemetry};
 use super::solver::{Ordered, Solver};
 use super::supervision::supervised;
@@ -47,8 +48,8 @@ mod decisions;
 mod jobs;
 mod lacking;
 pub mod led;
-mod legacy;
 mod places;
+mod stages;
 pub mod telemetry;
 
 /// Plans and programs until it is aborted.
@@ -88,10 +89,8 @@ struct Switches {
     southbound: Southbound,
     /// Grows whenever an agent says something new.
     spoken: watch::Receiver<u64>,
-    /// The fabric as an earlier release wrote it, and what makes facts of it.
-    legacy: Option<(Bytes, Vec<Batch>)>,
     declared: Declared,
-    /// What is declared with its jobs, as it was when it was complete last.
+    /// What is declared with its jobs, and NICs where they are.
     running: Topology,
     /// What is declared with its jobs, for the task that follows where NICs are.
     declared_with_jobs: watch::Sender<Topology>,
@@ -99,18 +98,14 @@ struct Switches {
     places: watch::Receiver<Option<Arc<Places>>>,
     /// The pins that are adopted.
     pins: Pins,
-    /// The generation of the fabric, and when it was seen first.
-    seen: (u64, Instant),
     /// The generation that was taken last.
     taken: u64,
-    /// The generation of a fabric that was called incomplete.
-    warned: u64,
+    /// Fabrics that are being written beside the one in force.
+    stages: Stages,
     topology: watch::Sender<Option<Arc<Topology>>>,
     announced: watch::Receiver<Arc<Announced>>,
     modes: Modes,
     incarnation: Option<u64>,
-    /// Whether gRIBI ids are there that an earlier release agreed on.
-    allocation: bool,
     agents: Agents,
     telemetry: Telemetry,
     /// What the leader decided from what it measured.
@@ -129,6 +124,8 @@ struct Switches {
     flows: Arc<LeafFlows>,
     /// The term in which an entry of our own was applied.
     confirmed: Option<u64>,
+    /// The last order to the solver before all switches were heard, at the leader.
+    heard_all: Option<u64>,
     /// When this replica knew of a leader last.
     guided: Instant,
 }
@@ -175,20 +172,17 @@ impl Switches {
             solver,
             spoken: southbound.changed(),
             southbound,
-            legacy: None,
             declared: Declared::default(),
             running: Topology::default(),
             declared_with_jobs: watch::Sender::new(Topology::default()),
             places: watch::channel(None).1,
             pins: Pins::default(),
-            seen: (0, Instant::now()),
             taken: 0,
-            warned: 0,
+            stages: Stages::default(),
             topology,
             announced,
             modes: Modes::default(),
             incarnation: None,
-            allocation: false,
             agents: Agents::default(),
             telemetry: Telemetry::new(),
             measured: Measured::default(),
@@ -199,6 +193,7 @@ impl Switches {
             intended: None,
             flows: Arc::default(),
             confirmed: None,
+            heard_all: None,
             guided: Instant::now(),
         }
     }
@@ -256,35 +251,19 @@ impl Switches {
             .query(|reflector| reflector.control().clone());
         let control = control.await?;
         (self.modes, self.incarnation) = (control.modes, control.incarnation);
-        self.allocation = control.allocation;
         self.led.set_modes(&self.modes);
-        if self.legacy.as_ref().map(|(octets, _)| octets) != control.fabric.as_ref() {
-            self.legacy = control.fabric.map(|octets| {
-                let batches = legacy::batches(&octets);
-                (octets, batches)
-            });
-        }
         self.declared = control.declared;
         self.pins = control.pins;
         self.measured = control.measured;
         self.led.set_measured(&self.measured);
-        self.take_declared(Instant::now());
+        self.take_declared();
         Some(())
     }
 
-    /// Takes the declared fabric when it is complete: switches are programmed from nothing else.
-    fn take_declared(&mut self, now: Instant) {
+    /// Takes the declared fabric.
+    fn take_declared(&mut self) {
         let declared = self.declared.topology().clone();
         let generation = declared.generation();
-        if self.seen.0 != generation {
-            self.seen = (generation, now);
-        }
-        if self.declared.head().is_some_and(|head| head.applying != 0) {
-            let running = self.running.clone().with_jobs_of(&declared);
-            self.run_on(running);
-            self.incomplete(now);
-            return;
-        }
         self.run_on(declared.clone());
         if self.taken == generation {
             return;
@@ -314,24 +293,10 @@ impl Switches {
         });
     }
 
-    /// Says once that nobody goes on completing the declared fabric.
-    fn incomplete(&mut self, now: Instant) {
-        let (generation, since) = self.seen;
-        let patient = now.saturating_duration_since(since) < APPLYING_PATIENCE;
-        if patient || self.warned == generation {
-            return;
-        }
-        self.warned = generation;
-        tracing::warn!(
-            generation,
-            "a part of a declared fabric is written and nobody goes on: switches keep what they have until it is applied again"
-        );
-    }
-
     async fn turn(&mut self) {
         let now = Instant::now();
         self.read_credentials();
-        self.take_declared(now);
+        self.take_declared();
         let group = self.shared.consensus.group().borrow().clone();
         self.observe(&group, now);
         self.solve(now);
@@ -344,14 +309,18 @@ impl Switches {
         if group.leads() {
             self.program(&group).await;
             self.end_jobs().await;
+            self.end_stages(now).await;
             if self.confirmed == Some(group.status.term) {
                 self.decide().await;
                 self.adopt(now).await;
             }
         } else {
             self.confirmed = None;
+            self.stages = Stages::default();
             self.southbound.yield_();
         }
+        let observed = self.observed(&group, now);
+        self.led.set_observed(observed);
         let mut agents = self.southbound.statuses();
         for agent in &mut agents {
             // As the operator set it, also where a leaf is only watched until it was heard.
@@ -563,24 +532,6 @@ impl Switches {
         let Some(incarnation) = self.incarnation else {
             return self.found().await;
         };
-        if let Some((_, batches)) = &self.legacy {
-            for batch in legacy::left(batches, self.declared.head()) {
-                // Each needs those before it; what is not agreed on now is proposed again by the next turn.
-                let made = self.shared.consensus.propose(batch.clone()).await;
-                if !matches!(made, Outcome::Applied { .. }) {
-                    return;
-                }
-            }
-        }
-        if self.allocation {
-            // The ids are chosen at each switch's stream now.
-            let ops = vec![ledger::delete(&FactKey::Allocation)];
-            let conditions = Vec::new();
-            self.shared
-                .consensus
-                .propose(Batch { conditions, ops })
-                .await;
-        }
         if self.intended.is_none() {
             return;
         }
@@ -598,9 +549,8 @@ impl Switches {
     /// Makes facts of the pins that are planned, once every leaf's agent was heard: until then links count as up that an agent
     /// called down before.
     async fn adopt(&self, now: Instant) {
-        let heard = self.intended.as_ref().map(|it| it.unheard.is_empty());
         let placed = self.running.count(Kind::Job) == 0 || self.places.borrow().is_some();
-        if heard != Some(true) || !placed || !self.telemetry.is_heard(now) {
+        if !placed || !self.is_heard(now) {
             return;
         }
         let (order, plan) = self.pin_plans.borrow().clone();
@@ -614,6 +564,43 @@ impl Switches {
                 Outcome::ConditionFailed { .. } | Outcome::Superseded => return,
                 Outcome::Dropped => return tracing::debug!("pins not adopted; trying again"),
             }
+        }
+    }
+
+    /// Links that somebody calls down, once a plan has all that switches reported in the term that this replica leads. None before: a
+    /// link may count as up that a switch reported down to the leader before.
+    fn observed(&mut self, group: &Group, now: Instant) -> Option<Observed> {
+        let term = group
+            .term_led()
+            .filter(|term| self.confirmed == Some(*term));
+        let is_declared = self.topology.borrow().is_some();
+        let Some(term) = term.filter(|_| !is_declared || self.is_heard(now)) else {
+            self.heard_all = None;
+            return None;
+        };
+        let plan = self.plans.borrow();
+        if !is_declared {
+            // There is no switch to report anything.
+            let down = BTreeSet::new();
+            return Some(Observed { term, down });
+        }
+        let order = *self.heard_all.get_or_insert(self.ordered);
+        (*self.solved.borrow() >= order).then(|| Observed {
+            term,
+            down: plan.measured_down().cloned().collect(),
+        })
+    }
+
+    /// True once every switch reported to this replica as the leader, or had the time to.
+    fn is_heard(&self, now: Instant) -> bool {
+        let heard = self.intended.as_ref().map(|it| it.unheard.is_empty());
+        heard == Some(true) && self.telemetry.is_heard(now)
+    }
+
+    /// Deletes fabrics that nobody goes on writing.
+    async fn end_stages(&mut self, now: Instant) {
+        for batch in self.stages.abandoned(&self.declared, now) {
+            self.shared.consensus.propose(batch).await;
         }
     }
 
@@ -722,8 +709,6 @@ fn intents(
 
 /// Looks again now and then, whatever happens: time passes for switches that are silent.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// A fabric that is half applied and stands still for so long is taken as it is.
-const APPLYING_PATIENCE: Duration = Duration::from_secs(10);
 /// So long weights stay with leaves that take them over BGP while nobody leads: longer than an election, and as long as those
 /// of agents by their lease.
 const UNGUIDED_FOR: Duration = Duration::from_secs(10);

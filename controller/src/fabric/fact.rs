@@ -422,6 +422,11 @@ pub trait Resource: Message + Default + Clone + 'static {
     fn read(&self, field: &str, faults: &mut InvalidFabric) -> Fact;
     /// A fact of this kind as a message, with its etag.
     fn of(fact: &Fact) -> Option<Self>;
+
+    /// True if the message leaves its admin state unspecified.
+    fn has_no_admin_state(&self) -> bool {
+        false
+    }
 }
 
 impl Resource for v1::Switch {
@@ -438,6 +443,10 @@ impl Resource for v1::Switch {
 
     fn check(&self, field: &str, faults: &mut InvalidFabric) {
         limits::switch(self, field, faults);
+    }
+
+    fn has_no_admin_state(&self) -> bool {
+        self.admin_state() == v1::AdminState::Unspecified
     }
 
     fn read(&self, field: &str, faults: &mut InvalidFabric) -> Fact {
@@ -502,6 +511,10 @@ impl Resource for v1::Link {
 
     fn check(&self, field: &str, faults: &mut InvalidFabric) {
         limits::link(self, field, faults);
+    }
+
+    fn has_no_admin_state(&self) -> bool {
+        self.admin_state() == v1::AdminState::Unspecified
     }
 
     fn read(&self, field: &str, faults: &mut InvalidFabric) -> Fact {

@@ -36,6 +36,29 @@ pub struct Declaration {
     pub host_ports: Vec<v1::HostPort>,
 }
 
+impl Declaration {
+    /// True if it names no resource.
+    pub fn is_empty(&self) -> bool {
+        let Self {
+            display_name: _,
+            switches,
+            hosts,
+            links,
+            host_ports,
+        } = self;
+        switches.is_empty() && hosts.is_empty() && links.is_empty() && host_ports.is_empty()
+    }
+}
+
+/// A topology after a declaration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// The topology.
+    pub topology: Topology,
+    /// Deletions of the resources that the declaration does not name, by kind and name: made if it prunes, left undone otherwise.
+    pub unnamed: Vec<Change>,
+}
+
 /// A topology, and who has what there is one of.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Topology {
@@ -82,9 +105,23 @@ pub enum Change {
 }
 
 impl Topology {
-    /// Checks a declaration. On an error nothing is built, and every fault is named.
+    /// Checks a declaration by itself. On an error nothing is built, and every fault is named.
     pub fn new(declaration: &Declaration) -> Result<Self, InvalidFabric> {
-        check::declaration(declaration)
+        let applied = Self::default().declared(declaration, true);
+        applied.map(|applied| applied.topology)
+    }
+
+    /// This topology after a declaration. A declared switch or link keeps its admin state where the declaration leaves it
+    /// unspecified. Resources that the declaration does not name stay, unless `prune` is set.
+    ///
+    /// # Errors
+    /// Every fault of the topology as a whole, with its field.
+    pub fn declared(
+        &self,
+        declaration: &Declaration,
+        prune: bool,
+    ) -> Result<Applied, InvalidFabric> {
+        check::declaration(self, declaration, prune)
     }
 
     /// The name to show; empty if nothing is declared.
@@ -532,12 +569,21 @@ fn differences<N: Ord + Clone + ToString, T: Clone + Eq>(
 }
 
 impl Change {
+    /// Kind and name of the fact that changes.
+    pub fn subject(&self) -> (Kind, &str) {
+        match self {
+            Self::Create(fact) | Self::Update(fact) => (fact.kind(), fact.name()),
+            Self::Delete(kind, name) => (*kind, name),
+        }
+    }
+
     /// Its kind and name, and what is done, as the API says it.
     pub fn to_message(&self) -> v1::ResourceChange {
-        let (kind, name, change) = match self {
-            Self::Create(fact) => (fact.kind(), fact.name(), v1::ChangeType::Created),
-            Self::Update(fact) => (fact.kind(), fact.name(), v1::ChangeType::Updated),
-            Self::Delete(kind, name) => (*kind, name.as_str(), v1::ChangeType::Deleted),
+        let (kind, name) = self.subject();
+        let change = match self {
+            Self::Create(_) => v1::ChangeType::Created,
+            Self::Update(_) => v1::ChangeType::Updated,
+            Self::Delete(..) => v1::ChangeType::Deleted,
         };
         v1::ResourceChange {
             kind: kind.to_message().into(),

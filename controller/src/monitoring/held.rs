@@ -74,13 +74,14 @@ fn family(key: &[u8]) -> Option<Family> {
         | FactKey::Session(..)
         | FactKey::Head
         | FactKey::Declared(..)
+        | FactKey::Stage(_)
+        | FactKey::Edit(..)
+        | FactKey::Job(_)
         | FactKey::Jobs
         | FactKey::Pins
         | FactKey::Pin(_)
         | FactKey::Request(_)
         | FactKey::RequestAt(_)
-        | FactKey::Fabric
-        | FactKey::Allocation
         | FactKey::Incarnation
         | FactKey::Freeze(_)
         | FactKey::Balance(_)

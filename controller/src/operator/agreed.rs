@@ -27,23 +27,28 @@ pub(super) async fn declared(shared: &Shared) -> Result<(Declared, u64), Status>
 /// Makes a change. The index of it; where the request was made before, one after it. `content` is a hash of what is asked for.
 ///
 /// # Errors
-/// The id came with other content before; nobody can say whether the change was made.
+/// The id came with other content before; nobody can say whether the change was made; this replica's proposals count as old ones.
 pub(super) async fn once(
     shared: &Shared,
     id: Option<RequestId>,
     content: u64,
     ops: Vec<Op>,
 ) -> Result<u64, Status> {
-    let Some(id) = id else {
-        let conditions = Vec::new();
-        return match shared.consensus.propose(Batch { conditions, ops }).await {
-            Outcome::Applied { index } => Ok(index),
-            Outcome::ConditionFailed { .. } | Outcome::Superseded | Outcome::Dropped => {
-                Err(refusal::outcome_unknown())
-            }
-        };
-    };
+    let mut superseded = 0;
     for _ in 0..ATTEMPTS_MAX {
+        let Some(id) = id else {
+            let conditions = Vec::new();
+            let ops = ops.clone();
+            match shared.consensus.propose(Batch { conditions, ops }).await {
+                Outcome::Applied { index } => return Ok(index),
+                Outcome::Superseded if superseded < SUPERSEDED_MAX => superseded += 1,
+                Outcome::Superseded => return Err(refusal::superseded()),
+                Outcome::ConditionFailed { .. } | Outcome::Dropped => {
+                    return Err(refusal::outcome_unknown());
+                }
+            }
+            continue;
+        };
         let (declared, index) = declared(shared).await?;
         if let Some(made) = declared.request(id) {
             return match made.content == content {
@@ -55,7 +60,9 @@ pub(super) async fn once(
         match shared.consensus.propose(batch).await {
             Outcome::Applied { index } => return Ok(index),
             // Another request took the place, or this one was made at another replica meanwhile.
-            Outcome::ConditionFailed { .. } | Outcome::Superseded => {}
+            Outcome::ConditionFailed { .. } => {}
+            Outcome::Superseded if superseded < SUPERSEDED_MAX => superseded += 1,
+            Outcome::Superseded => return Err(refusal::superseded()),
             Outcome::Dropped => return Err(refusal::outcome_unknown()),
         }
     }
@@ -94,6 +101,9 @@ pub(super) fn remembered(
 
 /// As for a change of the fabric.
 const ATTEMPTS_MAX: usize = 64;
+/// A proposal is superseded if a later one of this replica is applied first, which happens once at the most. If it happens so often
+/// the replica counts its proposals from a number that the others have passed.
+pub(super) const SUPERSEDED_MAX: usize = 8;
 /// Requests that are known: an operator makes a few in a minute, and a scheduler some in a second.
 const CALLS_MAX: u64 = 10_000;
 

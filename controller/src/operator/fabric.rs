@@ -12,17 +12,23 @@ use tonic::{Request, Response, Status, Streaming};
 use weft_proto::v1::{self as proto, fabric_service_server};
 
 pub(super) use self::change::Asked;
-use self::change::Changes;
+use self::change::{Changes, Known};
+use self::leader::{Leader, answered};
 use super::access::{Permission, permit};
 use super::page::{self, Page};
+use super::replicas::Addresses;
 use super::{Answer, refusal};
+use crate::daemon::switches::led::Led;
 use crate::fabric::fact::{Fact, HostName, InvalidFabric, Kind, Resource};
 use crate::fabric::topology::{Change, Topology};
 use crate::speaker::Shared;
 
 mod apply;
 mod change;
+mod guard;
+mod leader;
 mod mask;
+mod stage;
 
 /// Takes declarations.
 pub struct Service {
@@ -31,15 +37,18 @@ pub struct Service {
     applying: Arc<Semaphore>,
     /// Places for single changes that wait for their turn.
     waiting: Semaphore,
+    /// The way to the leader, which decides what may take paths away.
+    way: Arc<Leader>,
 }
 
 impl Service {
     /// For a running daemon.
-    pub fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, led: Led, addresses: Arc<Addresses>) -> Self {
         Self {
-            changes: Arc::new(Changes::new(shared)),
+            changes: Arc::new(Changes::new(Arc::clone(&shared), led)),
             applying: Arc::new(Semaphore::new(APPLYING_MAX)),
             waiting: Semaphore::new(WAITING_MAX),
+            way: Arc::new(Leader::new(shared, addresses)),
         }
     }
 
@@ -51,8 +60,8 @@ impl Service {
         if name.is_empty() {
             return Err(refusal::field("name", "empty"));
         }
-        let (declared, header) = self.changes.declared().await?;
-        Ok((header, found(declared.topology(), name)?))
+        let known = self.changes.known().await?;
+        Ok((known.header, found(known.declared.topology(), name)?))
     }
 
     /// A page of facts that are wanted, in order of their names. `by` are kinds and names of what they are wanted by.
@@ -71,7 +80,7 @@ impl Service {
         let after = page::after(&list, token, &mut faults);
         let size = page::size(size, &mut faults);
         refusal::check(&faults)?;
-        let (declared, header) = self.changes.declared().await?;
+        let Known { declared, header } = self.changes.known().await?;
         let topology = declared.topology();
         for (kind, name) in by {
             named(topology, *kind, *name)?;
@@ -257,9 +266,6 @@ impl fabric_service_server::FabricService for Service {
     ) -> Answer<proto::GetFabricResponse> {
         permit(&request, Permission::ReadFabric)?;
         let known = self.changes.known().await?;
-        if known.upgrading {
-            return Err(refusal::upgrading());
-        }
         let topology = known.declared.topology();
         let count = |kind| u32::try_from(topology.count(kind)).unwrap_or(u32::MAX);
         Ok(Response::new(proto::GetFabricResponse {
@@ -270,7 +276,6 @@ impl fabric_service_server::FabricService for Service {
             host_count: count(Kind::Host),
             link_count: count(Kind::Link),
             host_port_count: count(Kind::HostPort),
-            applying: known.declared.head().is_some_and(|head| head.applying != 0),
         }))
     }
 
@@ -281,11 +286,11 @@ impl fabric_service_server::FabricService for Service {
         let by = permit(&request, Permission::ChangeFabric)?;
         let place = Arc::clone(&self.applying).try_acquire_owned();
         let place = place.map_err(|_| refusal::too_many_applies(APPLYING_MAX))?;
-        let changes = Arc::clone(&self.changes);
+        let (changes, way) = (Arc::clone(&self.changes), Arc::clone(&self.way));
         let (answers, told) = mpsc::channel(ANSWERS_MAX);
         // A client that goes away leaves nothing half done.
         tokio::spawn(async move {
-            apply::answered(&changes, request.into_inner(), by, answers).await;
+            apply::answered(&changes, &way, request.into_inner(), by, answers).await;
             drop(place);
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(told))))
@@ -339,9 +344,14 @@ impl fabric_service_server::FabricService for Service {
         request: Request<proto::UpdateSwitchRequest>,
     ) -> Answer<proto::UpdateSwitchResponse> {
         let by = permit(&request, Permission::ChangeFabric)?;
+        if let Some(mut leader) = self.way.elsewhere()? {
+            return answered(leader.update_switch(request.into_inner()).await);
+        }
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
-        let asked = asked("UpdateSwitch", &id, &request, request.validate_only).by(by);
+        let asked = asked("UpdateSwitch", &id, &request, request.validate_only)
+            .by(by)
+            .forced(request.force);
         let (header, resource) = self
             .update(asked, request.resource, request.update_mask)
             .await?;
@@ -422,9 +432,14 @@ impl fabric_service_server::FabricService for Service {
         request: Request<proto::UpdateLinkRequest>,
     ) -> Answer<proto::UpdateLinkResponse> {
         let by = permit(&request, Permission::ChangeFabric)?;
+        if let Some(mut leader) = self.way.elsewhere()? {
+            return answered(leader.update_link(request.into_inner()).await);
+        }
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
-        let asked = asked("UpdateLink", &id, &request, request.validate_only).by(by);
+        let asked = asked("UpdateLink", &id, &request, request.validate_only)
+            .by(by)
+            .forced(request.force);
         let (header, resource) = self
             .update(asked, request.resource, request.update_mask)
             .await?;
@@ -439,9 +454,14 @@ impl fabric_service_server::FabricService for Service {
         request: Request<proto::DeleteLinkRequest>,
     ) -> Answer<proto::DeleteLinkResponse> {
         let by = permit(&request, Permission::ChangeFabric)?;
+        if let Some(mut leader) = self.way.elsewhere()? {
+            return answered(leader.delete_link(request.into_inner()).await);
+        }
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
-        let asked = asked("DeleteLink", &id, &request, request.validate_only).by(by);
+        let asked = asked("DeleteLink", &id, &request, request.validate_only)
+            .by(by)
+            .forced(request.force);
         let header = self
             .delete::<proto::Link>(asked, &request.name, &request.etag)
             .await?;

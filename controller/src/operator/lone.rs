@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::http;
 use hyper_util::rt::TokioIo;
 use prost::Message;
+use prost_types::FieldMask;
 use tokio::sync::mpsc;
 use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Code, Status};
@@ -14,15 +15,18 @@ use tower::{ServiceExt, service_fn};
 use weft_proto::v1 as proto;
 use weft_proto::v1::fabric_service_client::FabricServiceClient;
 use weft_proto::v1::watch_service_client::WatchServiceClient;
-use weft_store::{Applied, Change, Replica};
+use weft_store::{Applied, Batch, Change, Op, Replica};
 
 use super::services::{services, with_json};
 use crate::config::Config;
 use crate::consensus;
-use crate::daemon::switches::led::Led;
-use crate::fabric::topology::Declaration;
+use crate::daemon::switches::led::{Led, Observed};
+use crate::fabric::declared::Declared;
+use crate::fabric::topology::{Declaration, LinkName};
+use crate::ledger::FactKey;
 use crate::operator::metrics::Counted;
 use crate::operator::requests::Requests;
+use crate::reflector::thread::Reflection;
 use crate::reflector::{Reflector, thread};
 use crate::speaker::Shared;
 use crate::speaker::reload::{Reload, Reloader};
@@ -38,6 +42,8 @@ pub(crate) struct Lone {
     /// What it counts of that, and of gRPC.
     pub(crate) requests: Requests,
     pub(crate) consensus: consensus::Consensus,
+    led: Led,
+    reflection: Reflection,
     commands: mpsc::Sender<consensus::Command>,
     inputs: mpsc::Sender<thread::Input>,
     threads: Vec<std::thread::JoinHandle<()>>,
@@ -47,10 +53,27 @@ pub(crate) struct Lone {
 
 impl Lone {
     pub(crate) async fn start() -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Self::start_in(Arc::new(tempfile::tempdir().unwrap())).await
+    }
+
+    /// Stops, and starts again with what is on the disk.
+    pub(crate) async fn restart(self) -> Self {
+        let dir = Arc::clone(&self._dir);
+        self.stop().await;
+        Self::start_in(dir).await
+    }
+
+    async fn start_in(dir: Arc<tempfile::TempDir>) -> Self {
         let config = Config::parse("[bgp]\nasn = 64496\n", "weftd.toml".as_ref()).unwrap();
         let store = weft_store::Config::new(1, vec![1], dir.path(), config.cluster(), 1);
-        let replica = Replica::open(store).unwrap();
+        // Tasks of the start before hold its database until they hear that their clients have gone.
+        let replica = loop {
+            match Replica::open(store.clone()) {
+                Ok(replica) => break replica,
+                Err(weft_store::OpenError::Database { .. }) => tokio::task::yield_now().await,
+                Err(error) => panic!("{error}"),
+            }
+        };
         let view = replica.view();
         let (reflection, inbox) = thread::channel();
         let inputs = reflection.inputs();
@@ -61,7 +84,8 @@ impl Lone {
         let shared = Shared::new(config, "weft".to_owned(), consensus.clone(), reflection);
         let shared = Arc::new(shared);
         let (reloader, reloads) = Reloader::new(Arc::clone(&shared), None);
-        let services = services(&shared, &Led::new(), &Arc::new(reloader));
+        let led = Led::new();
+        let services = services(&shared, &led, &Arc::new(reloader));
         let (api, group) = (shared.config().api.clone(), shared.consensus.group());
         let requests = Requests::default();
         let port = with_json(services, requests.clone(), &api, group);
@@ -88,16 +112,19 @@ impl Lone {
             http,
             requests,
             consensus,
+            led,
+            reflection: shared.reflection.clone(),
             commands,
             inputs,
             threads: vec![store, reflector],
             _reloads: Some(reloads),
-            _dir: Arc::new(dir),
+            _dir: dir,
         };
         // It leads after its first election.
-        while lone.generation().await.is_err() {
+        while lone.generation().await.is_err() || !lone.consensus.group().borrow().leads() {
             tokio::task::yield_now().await;
         }
+        lone.observe(Some(&[]));
         lone
     }
 
@@ -110,6 +137,8 @@ impl Lone {
             http: self.http.clone(),
             requests: self.requests.clone(),
             consensus: self.consensus.clone(),
+            led: self.led.clone(),
+            reflection: self.reflection.clone(),
             commands: self.commands.clone(),
             inputs: self.inputs.clone(),
             threads: Vec::new(),
@@ -159,17 +188,22 @@ impl Lone {
         Ok(answer.into_inner().generation)
     }
 
-    pub(crate) async fn applying(&mut self) -> bool {
-        let answer = self.client.get_fabric(proto::GetFabricRequest {}).await;
-        answer.unwrap().into_inner().applying
-    }
-
-    /// Declares a fabric as a whole; what that changed, and the generation after it.
+    /// Applies a declaration; its changes, and the generation after it.
     pub(crate) async fn apply(
         &mut self,
         declaration: &Declaration,
         edit: impl Fn(&mut proto::ApplyFabricRequest),
     ) -> Result<(Vec<proto::ResourceChange>, u64), Status> {
+        let answer = self.applied(declaration, edit).await?;
+        Ok((answer.changes, answer.generation.unwrap()))
+    }
+
+    /// Applies a declaration; the parts of the answer as one.
+    pub(crate) async fn applied(
+        &mut self,
+        declaration: &Declaration,
+        edit: impl Fn(&mut proto::ApplyFabricRequest),
+    ) -> Result<proto::ApplyFabricResponse, Status> {
         let mut first = proto::ApplyFabricRequest {
             display_name: declaration.display_name.clone(),
             switches: declaration.switches.clone(),
@@ -184,12 +218,82 @@ impl Lone {
         };
         let parts = tokio_stream::iter([first, second]);
         let mut answer = self.client.apply_fabric(parts).await?.into_inner();
-        let (mut changes, mut generation) = (Vec::new(), 0);
+        let mut whole = proto::ApplyFabricResponse::default();
         while let Some(part) = answer.message().await? {
-            changes.extend(part.changes);
-            generation = part.generation.unwrap_or(generation);
+            whole.changes.extend(part.changes);
+            whole.would_delete.extend(part.would_delete);
+            whole.changed_since_apply.extend(part.changed_since_apply);
+            whole.generation = part.generation;
         }
-        Ok((changes, generation))
+        Ok(whole)
+    }
+
+    /// Lets the leader observe which links are down; None: it has not heard every switch.
+    pub(crate) fn observe(&self, down: Option<&[&str]>) {
+        let term = self.consensus.group().borrow().status.term;
+        self.led.set_observed(down.map(|down| Observed {
+            term,
+            down: down.iter().map(|it| LinkName::from(*it)).collect(),
+        }));
+    }
+
+    /// What is declared.
+    pub(crate) async fn declared(&self) -> Declared {
+        let index = self.consensus.read_index().await.unwrap();
+        loop {
+            let look = self
+                .reflection
+                .query(|reflector| (reflector.index(), reflector.control().declared.clone()));
+            let (reached, declared) = look.await.unwrap();
+            if reached >= index {
+                return declared;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Sets a link down or up.
+    pub(crate) async fn set_link(
+        &mut self,
+        name: &str,
+        down: bool,
+    ) -> Result<proto::UpdateLinkResponse, Status> {
+        let admin_state = if down {
+            proto::AdminState::Down
+        } else {
+            proto::AdminState::Up
+        };
+        let request = proto::UpdateLinkRequest {
+            resource: Some(proto::Link {
+                name: name.to_owned(),
+                admin_state: admin_state.into(),
+                ..proto::Link::default()
+            }),
+            ..proto::UpdateLinkRequest::default()
+        };
+        Ok(self.client.update_link(request).await?.into_inner())
+    }
+
+    /// Sets a switch down or up.
+    pub(crate) async fn set_switch(
+        &mut self,
+        name: &str,
+        admin_state: proto::AdminState,
+        force: bool,
+    ) -> Result<proto::UpdateSwitchResponse, Status> {
+        let request = proto::UpdateSwitchRequest {
+            resource: Some(proto::Switch {
+                name: name.to_owned(),
+                admin_state: admin_state.into(),
+                ..proto::Switch::default()
+            }),
+            update_mask: Some(FieldMask {
+                paths: vec!["admin_state".to_owned()],
+            }),
+            force,
+            ..proto::UpdateSwitchRequest::default()
+        };
+        Ok(self.client.update_switch(request).await?.into_inner())
     }
 
     pub(crate) async fn create(&mut self, name: &str, id: &str) -> Result<proto::Host, Status> {
@@ -214,6 +318,29 @@ impl Lone {
         let page = self.client.list_hosts(request).await?.into_inner();
         let names = page.hosts.into_iter().map(|host| host.name);
         Ok((names.collect(), page.next_page_token))
+    }
+}
+
+/// Makes declared what a batch of resources makes of it.
+pub(crate) fn apply(declared: &mut Declared, batch: Batch) {
+    for op in batch.ops {
+        let (keys, value) = match op {
+            Op::Put { keys, value } => (keys, Some(value)),
+            Op::Delete { keys } => (keys, None),
+            Op::DeletePrefix { .. } => panic!("no prefix is deleted"),
+        };
+        for key in keys {
+            match (FactKey::decode(&key), &value) {
+                (Some(FactKey::Declared(slot, kind, name)), Some(value)) => {
+                    declared.put(slot, kind, name, value).unwrap();
+                }
+                (Some(FactKey::Declared(slot, kind, name)), None) => {
+                    declared.delete(slot, kind, name);
+                }
+                (Some(FactKey::Stage(slot)), value) => declared.mark(slot, value.is_some()),
+                (other, _) => panic!("{other:?}"),
+            }
+        }
     }
 }
 

@@ -15,6 +15,8 @@ const DOMAIN: &str = "weft";
 const DETAILS_OCTETS_MAX: usize = 2000;
 /// Of a message: what a client wrote stands in it, at whatever length. It is sent twice, once with three octets for most.
 const MESSAGE_OCTETS_MAX: usize = 1000;
+/// Names in a refusal.
+const NAMES_SHOWN: usize = 8;
 /// What a field and a reason take besides their texts.
 const FRAME_OCTETS: usize = 10;
 
@@ -209,11 +211,60 @@ pub(super) fn answer_too_large() -> Status {
     refuse(Code::ResourceExhausted, "TOO_LARGE", &[], message)
 }
 
-/// An application ended before it was whole.
-pub(super) fn incomplete(why: &str) -> Status {
-    let message =
-        format!("a part of the declaration is written, and no switch is programmed from it: {why}");
-    refuse(Code::Unavailable, "FABRIC_INCOMPLETE", &[], message)
+/// Leaves lose their last path to each other. `first` is one pair of them; `jobs` have NICs behind both.
+pub(super) fn last_path(first: (&str, &str), leaves: &[&str], jobs: &[&str]) -> Status {
+    let (a, b) = first;
+    let (leaves, jobs) = (some(leaves), some(jobs));
+    let mut message = format!("{a} and {b} lose their last path to each other");
+    if leaves != format!("{a}, {b}") {
+        message += &format!("; leaves: {leaves}");
+    }
+    if !jobs.is_empty() {
+        message += &format!("; jobs: {jobs}");
+    }
+    message += "; force makes the change all the same";
+    let metadata = [("leaves", &*leaves), ("jobs", &*jobs)];
+    refuse(Code::FailedPrecondition, "LAST_PATH", &metadata, message)
+}
+
+/// Some names of a list, and how many more there are.
+fn some(names: &[&str]) -> String {
+    let shown = names[..names.len().min(NAMES_SHOWN)].join(", ");
+    match names.len().saturating_sub(NAMES_SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// The leader does not know yet which links carry traffic.
+pub(super) fn leader_unsure() -> Status {
+    let message = "the leader has not heard from every switch yet, so that it cannot tell which paths are left; try again, or force \
+        the change";
+    refuse(Code::Unavailable, "LEADER_UNSURE", &[], message)
+}
+
+/// A declaration without a resource.
+pub(super) fn nothing_declared() -> Status {
+    let message = "the declaration names no resource; nothing is changed";
+    refuse(Code::InvalidArgument, "NOTHING_DECLARED", &[], message)
+}
+
+/// A declaration of another fabric than the declared one.
+pub(super) fn other_fabric(declared: &str, name: &str) -> Status {
+    let message = format!(
+        "display_name: the declared fabric is {:?} and not {:?}; rename gives it the other name",
+        short(declared),
+        short(name)
+    );
+    let metadata = [("declared", declared)];
+    refuse(Code::FailedPrecondition, "OTHER_FABRIC", &metadata, message)
+}
+
+/// Every proposal of this replica counts as an old one.
+pub(super) fn superseded() -> Status {
+    let message = "the replicas have applied later proposals of this replica than it makes: its data directory was lost, and its \
+        clock is behind; ask another replica, and restart this one with the right time";
+    refuse(Code::Unavailable, "REPLICA_SUPERSEDED", &[], message)
 }
 
 pub(super) fn endless_stream(limit: Duration) -> Status {
@@ -282,11 +333,6 @@ pub(super) fn behind() -> Status {
 pub(super) fn stopping() -> Status {
     let message = "this replica is stopping";
     refuse(Code::Unavailable, "REPLICA_STOPPING", &[], message)
-}
-
-pub(super) fn upgrading() -> Status {
-    let message = "what an earlier release stored of the fabric is not converted yet; try again";
-    refuse(Code::Unavailable, "UPGRADING", &[], message)
 }
 
 pub(super) fn no_majority() -> Status {
@@ -424,7 +470,8 @@ mod tests {
             missing("name", "peer", &long),
             missing_because(&long, &long, &long, &long),
             no_config_file(&*long),
-            incomplete(&long),
+            other_fabric(&long, &long),
+            last_path((&long, &long), &[&*long; 20], &[&*long; 20]),
             not_established(&long),
             unread(Status::internal(&*long)),
         ] {

@@ -26,7 +26,8 @@ use crate::speaker::reload::Reloader;
 pub fn services(shared: &Arc<Shared>, led: &Led, reloader: &Arc<Reloader>) -> Routes {
     let addresses = Arc::new(addresses(shared));
     let tables = Arc::new(Tables::new(Arc::clone(shared)));
-    let fabric = Arc::new(fabric::Service::new(Arc::clone(shared)));
+    let fabric = fabric::Service::new(Arc::clone(shared), led.clone(), Arc::clone(&addresses));
+    let fabric = Arc::new(fabric);
     let jobs = jobs::Service::new(Arc::clone(&fabric));
     let peers = peers::Service::new(Arc::clone(&tables));
     let routes = routes::Service::new(Arc::clone(&tables));
@@ -58,6 +59,16 @@ pub fn at_leader(
 ) -> plan_service_server::PlanServiceServer<plans::AtLeader> {
     let service = plans::Service::new(Arc::clone(shared), led.clone(), Arc::default());
     plan_service_server::PlanServiceServer::new(plans::AtLeader::new(service))
+}
+
+/// The changes of the fabric that the leader makes on behalf of another replica.
+pub fn fabric_at_leader(
+    shared: &Arc<Shared>,
+    led: &Led,
+) -> fabric_service_server::FabricServiceServer<fabric::Service> {
+    // Without addresses it hands no call on.
+    let service = fabric::Service::new(Arc::clone(shared), led.clone(), Arc::default());
+    fabric_service_server::FabricServiceServer::new(service)
 }
 
 /// The same of simulations.

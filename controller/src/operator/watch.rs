@@ -399,6 +399,11 @@ impl Watcher {
         since: Since,
         unagreed: unagreed::Changes,
     ) -> Result<proto::WatchResponse, End> {
+        let declared = |changes| proto::WatchResponse {
+            changes,
+            ..proto::WatchResponse::default()
+        };
+        let changes = self.all_but_last(since.changes, declared).await?;
         let repinned = since.repinned.into_iter();
         let repinned = repinned.filter_map(|it| pins::change(&it));
         let pin_changes = self.all_but_last(repinned, pins::answer).await?;
@@ -419,7 +424,7 @@ impl Watcher {
         let links = self.all_but_last(unagreed.link_statuses.messages(), part);
         let link_status_changes = links.await?;
         Ok(proto::WatchResponse {
-            changes: since.changes,
+            changes,
             route_changes,
             peer_changes,
             peer_snapshot,

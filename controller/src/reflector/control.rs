@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use weft_telemetry::derating::Decision;
 
 use super::Reflector;
@@ -17,10 +16,6 @@ use crate::fabric::pin::{PinChanged, PinName, PinPath, Pins};
 pub struct Control {
     /// The declared fabric.
     pub declared: Declared,
-    /// The declared fabric as an earlier release wrote it.
-    pub fabric: Option<Bytes>,
-    /// Whether gRIBI ids are there that an earlier release agreed on.
-    pub allocation: bool,
     /// Incarnation of the replicas.
     pub incarnation: Option<u64>,
     /// What weft does with the switches.

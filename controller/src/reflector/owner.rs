@@ -1048,7 +1048,10 @@ mod tests {
         };
         let family = |prefix| match prefix {
             FactPrefix::RoutesOfPeer(family, _) => family,
-            FactPrefix::SessionsOfReplica(_) | FactPrefix::Balance => panic!("{prefix:?}"),
+            FactPrefix::SessionsOfReplica(_)
+            | FactPrefix::Balance
+            | FactPrefix::Slot(_)
+            | FactPrefix::Edits => panic!("{prefix:?}"),
         };
         ops.iter().filter_map(prefix).map(family).collect()
     }

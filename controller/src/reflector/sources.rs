@@ -275,7 +275,9 @@ mod tests {
                 world.meet(event);
             }
             let mut restarted = reflector();
-            restarted.reset(1, world.facts.clone().into_iter().collect());
+            restarted
+                .reset(1, world.facts.clone().into_iter().collect())
+                .unwrap();
             prop_assert_eq!(stale(&restarted), world.stale());
         }
     }

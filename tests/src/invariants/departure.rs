@@ -17,13 +17,14 @@ pub(crate) fn dead(switch: &Switch, facts: &Facts, sessions: &[&Session]) -> Ver
             Some(
                 FactKey::Head
                 | FactKey::Declared(..)
+                | FactKey::Stage(_)
+                | FactKey::Edit(..)
+                | FactKey::Job(_)
                 | FactKey::Jobs
                 | FactKey::Pins
                 | FactKey::Pin(_)
                 | FactKey::Request(_)
                 | FactKey::RequestAt(_)
-                | FactKey::Fabric
-                | FactKey::Allocation
                 | FactKey::Incarnation
                 | FactKey::Freeze(_)
                 | FactKey::Balance(_)

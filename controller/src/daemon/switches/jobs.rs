@@ -9,7 +9,7 @@ use weft_store::{Batch, Op};
 
 use crate::balancer::pins::PinPlan;
 use crate::fabric::declared::Declared;
-use crate::fabric::fact::{Job, Kind};
+use crate::fabric::fact::Job;
 use crate::fabric::pin::{PinName, Pins};
 use crate::ledger::{self, FactKey};
 
@@ -86,7 +86,7 @@ pub(super) fn ended(declared: &Declared, now_secs: i64) -> Option<(Vec<Arc<Job>>
     let count = declared.jobs();
     let keys = jobs
         .iter()
-        .map(|job| FactKey::Declared(Kind::Job, job.name.as_str()).encode());
+        .map(|job| FactKey::Job(job.name.as_str()).encode());
     let keys = keys.collect();
     let next = ledger::put(&FactKey::Jobs, ledger::encode_count(count + 1));
     let batch = Batch {
@@ -193,7 +193,7 @@ mod tests {
         };
         for (name, expires) in [("a", None), ("b", Some(100)), ("c", Some(101))] {
             let octets = job(name, expires).encode();
-            declared.put(Kind::Job, name, &octets).unwrap();
+            declared.put_job(name, &octets).unwrap();
         }
         declared.set_jobs(3);
         assert!(ended(&declared, 99).is_none());
@@ -206,6 +206,6 @@ mod tests {
         let Op::Delete { keys } = &batch.ops[0] else {
             panic!("nothing is deleted");
         };
-        assert_eq!(*keys, [FactKey::Declared(Kind::Job, "b").encode()]);
+        assert_eq!(*keys, [FactKey::Job("b").encode()]);
     }
 }

@@ -1,6 +1,6 @@
 //! What the task knows of the fabric and its switches, for those who ask.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -16,7 +16,7 @@ use crate::balancer::pins::PinPlan;
 use crate::balancer::pins::lacking::Lacking;
 use crate::fabric::measured::Measured;
 use crate::fabric::mode::Modes;
-use crate::fabric::topology::{SwitchName, Topology};
+use crate::fabric::topology::{LinkName, SwitchName, Topology};
 use crate::southbound::answers::Answers;
 use crate::southbound::counters::Reached;
 use crate::southbound::{AgentStatus, Said};
@@ -42,6 +42,16 @@ struct Known {
     answers: Answers,
     links: Links,
     measured: Measured,
+    observed_links: Option<Observed>,
+}
+
+/// Links that somebody other than an operator calls down, as the leader of one term observes them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observed {
+    /// The term.
+    pub term: u64,
+    /// Names of the links.
+    pub down: BTreeSet<LinkName>,
 }
 
 impl Led {
@@ -136,6 +146,15 @@ impl Led {
     /// What the leader decided from what it measured.
     pub fn measured(&self) -> Measured {
         self.lock().measured.clone()
+    }
+
+    /// Links that somebody calls down; None while this replica does not lead, or has not heard every switch yet.
+    pub fn links_down(&self) -> Option<Observed> {
+        self.lock().observed_links.clone()
+    }
+
+    pub(crate) fn set_observed(&self, observed: Option<Observed>) {
+        self.lock().observed_links = observed;
     }
 
     pub(super) fn set_measured(&self, measured: &Measured) {

@@ -4,39 +4,117 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{
-    Change, Declaration, Fact, HostPort, Index, InvalidFabric, Kind, Link, LinkEnd, LinkName,
-    PortName, Resource, Role, Switch, SwitchName, Topology, User,
+    Applied, Change, Declaration, Fact, HostPort, Index, InvalidFabric, Kind, Link, LinkEnd,
+    LinkName, PortName, Resource, Role, Switch, SwitchName, Topology, User,
 };
 use crate::fabric::fact::below;
 use crate::fabric::job;
 
-/// The topology of a whole declaration.
-pub(super) fn declaration(declaration: &Declaration) -> Result<Topology, InvalidFabric> {
+/// A topology after a declaration, without what the declaration does not name if `prune` is set.
+pub(super) fn declaration(
+    before: &Topology,
+    declaration: &Declaration,
+    prune: bool,
+) -> Result<Applied, InvalidFabric> {
     let mut faults = InvalidFabric::default();
-    let mut topology = Topology::default().with_head(&declaration.display_name, 0);
-    let counts = [
-        (Kind::Switch, declaration.switches.len()),
-        (Kind::Host, declaration.hosts.len()),
-        (Kind::Link, declaration.links.len()),
-        (Kind::HostPort, declaration.host_ports.len()),
-    ];
-    for (kind, count) in counts {
+    display_name(&declaration.display_name, &mut faults);
+    let mut all = Vec::new();
+    read(&declaration.switches, before, &mut all);
+    read(&declaration.hosts, before, &mut all);
+    read(&declaration.links, before, &mut all);
+    read(&declaration.host_ports, before, &mut all);
+    let mut rest = before.clone();
+    let facts = || all.iter().filter_map(|it| it.fact.as_ref());
+    for fact in facts() {
+        rest.remove(fact.kind(), fact.name());
+    }
+    let unnamed = rest.facts().filter(|fact| fact.kind() != Kind::Job);
+    let unnamed = unnamed.map(|fact| Change::Delete(fact.kind(), fact.name().to_owned()));
+    let unnamed = unnamed.collect();
+    let mut topology = if prune {
+        Topology::default().with_jobs_of(before)
+    } else {
+        rest
+    };
+    topology.set_head(&declaration.display_name, before.generation());
+    for kind in Kind::ALL {
+        let count = topology.count(kind) + facts().filter(|it| it.kind() == kind).count();
         if count > most(kind) {
             faults.fault(kind.field(), too_many(kind, count));
+            return Err(faults);
         }
     }
-    if !faults.is_empty() {
-        return Err(faults);
+    for read in all {
+        faults.faults.extend(read.faults.faults);
+        let Some(fact) = read.fact else { continue };
+        conflicts(&topology, &fact, &read.field, &mut faults);
+        if !fact.name().is_empty() {
+            topology.put(fact);
+        }
     }
-    display_name(&declaration.display_name, &mut faults);
-    all(&declaration.switches, &mut topology, &mut faults);
-    all(&declaration.hosts, &mut topology, &mut faults);
-    all(&declaration.links, &mut topology, &mut faults);
-    all(&declaration.host_ports, &mut topology, &mut faults);
     ways(&topology, Kind::Switch.field(), &mut faults);
-    match faults.is_empty() {
-        true => Ok(topology),
-        false => Err(faults),
+    if faults.is_empty() {
+        Ok(Applied { topology, unnamed })
+    } else {
+        Err(faults)
+    }
+}
+
+/// A fact of a declaration.
+struct Read {
+    /// Its place in the declaration.
+    field: String,
+    /// None: a second one of its kind and name.
+    fact: Option<Fact>,
+    /// Faults of the fact by itself.
+    faults: InvalidFabric,
+}
+
+/// Reads every message of a kind, one after the other.
+fn read<R: Resource>(messages: &[R], before: &Topology, all: &mut Vec<Read>) {
+    let mut names = HashSet::new();
+    for (at, message) in messages.iter().enumerate() {
+        let field = format!("{}[{at}]", R::KIND.field());
+        let mut faults = InvalidFabric::default();
+        message.check(&field, &mut faults);
+        let mut fact = message.read(&field, &mut faults);
+        if message.has_no_admin_state() {
+            fact = with_state_of(fact, before);
+        }
+        let is_second = !fact.name().is_empty() && !names.insert(fact.name().to_owned());
+        if is_second {
+            let (noun, name) = (R::KIND.noun(), fact.name());
+            let reason = format!("a second {noun} named {name:?}");
+            faults.fault(below(&field, "name"), reason);
+        }
+        all.push(Read {
+            field,
+            fact: Some(fact).filter(|_| !is_second),
+            faults,
+        });
+    }
+}
+
+/// A fact with the admin state that it has in another topology.
+fn with_state_of(fact: Fact, before: &Topology) -> Fact {
+    match fact {
+        Fact::Switch(new) => {
+            // A leaf is always up.
+            let is_down = |old: &Switch| old.down && new.role == Role::Spine;
+            let down = before.switch(&new.name).is_some_and(is_down);
+            Fact::Switch(Arc::new(Switch {
+                down: down || new.down,
+                ..Switch::clone(&new)
+            }))
+        }
+        Fact::Link(new) => {
+            let down = before.link_named(&new.name).is_some_and(|old| old.down);
+            Fact::Link(Arc::new(Link {
+                down: down || new.down,
+                ..Link::clone(&new)
+            }))
+        }
+        fact @ (Fact::Host(_) | Fact::HostPort(_) | Fact::Job(_)) => fact,
     }
 }
 
@@ -47,26 +125,6 @@ fn display_name(name: &str, faults: &mut InvalidFabric) {
     if name.len() > DISPLAY_NAME_OCTETS_MAX {
         let reason = format!("{} octets, at most {DISPLAY_NAME_OCTETS_MAX}", name.len());
         faults.fault("display_name", reason);
-    }
-}
-
-/// Takes every message of a kind, one after the other.
-fn all<R: Resource>(messages: &[R], topology: &mut Topology, faults: &mut InvalidFabric) {
-    for (at, message) in messages.iter().enumerate() {
-        let field = format!("{}[{at}]", R::KIND.field());
-        message.check(&field, faults);
-        let fact = message.read(&field, faults);
-        let is_named = !fact.name().is_empty();
-        if is_named && topology.fact(fact.kind(), fact.name()).is_some() {
-            let (noun, name) = (R::KIND.noun(), fact.name());
-            let reason = format!("a second {noun} named {name:?}");
-            faults.fault(below(&field, "name"), reason);
-            continue;
-        }
-        conflicts(topology, &fact, &field, faults);
-        if is_named {
-            topology.put(fact);
-        }
     }
 }
 

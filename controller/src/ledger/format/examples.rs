@@ -16,6 +16,7 @@ use weft_evpn::{Mac, Vni};
 use weft_telemetry::derating::{Cause, Decision};
 
 use super::Part;
+use crate::fabric::declared::Edit;
 use crate::fabric::fact::{Fact, Kind};
 use crate::fabric::measured::OffPlan;
 use crate::fabric::mode::Mode;
@@ -62,7 +63,7 @@ fn facts() -> Vec<(FactKey<'static>, Vec<Bytes>)> {
     });
     let head = Head {
         generation: 7,
-        applying: 3,
+        slot: 3,
         display_name: "example".to_owned(),
     };
     let request = Request {
@@ -76,7 +77,9 @@ fn facts() -> Vec<(FactKey<'static>, Vec<Bytes>)> {
     };
     let id = RequestId(*b"a request's name");
     let count = || vec![ledger::encode_count(7)];
-    let declared = Kind::ALL.map(|kind| (FactKey::Declared(kind, "name"), Vec::new()));
+    let kinds = || Kind::ALL.into_iter().filter(|kind| *kind != Kind::Job);
+    let declared = kinds().map(|kind| (FactKey::Declared(7, kind, "name"), Vec::new()));
+    let edited = kinds().map(|kind| (FactKey::Edit(kind, "name"), edits()));
     let others = [
         (FactKey::Owner(PEER), owners()),
         (FactKey::Session(3, PEER), vec![Bytes::new()]),
@@ -86,8 +89,8 @@ fn facts() -> Vec<(FactKey<'static>, Vec<Bytes>)> {
         (FactKey::Pin(pin), vec![ledger::encode_paths(&paths)]),
         (FactKey::Request(id), vec![request.encode()]),
         (FactKey::RequestAt(7), vec![Bytes::copy_from_slice(&id.0)]),
-        (FactKey::Fabric, Vec::new()),
-        (FactKey::Allocation, Vec::new()),
+        (FactKey::Stage(7), vec![Bytes::new()]),
+        (FactKey::Job("name"), Vec::new()),
         (FactKey::Incarnation, count()),
         (
             FactKey::Freeze((Vni::MAX, Mac([2, 3, 4, 5, 6, 7]))),
@@ -104,7 +107,7 @@ fn facts() -> Vec<(FactKey<'static>, Vec<Bytes>)> {
             vec![ledger::encode_kept_free(10)],
         ),
     ];
-    others.into_iter().chain(declared).collect()
+    others.into_iter().chain(declared).chain(edited).collect()
 }
 
 fn owners() -> Vec<Bytes> {
@@ -142,6 +145,11 @@ fn owners() -> Vec<Bytes> {
     owners.iter().map(Owner::encode).collect()
 }
 
+fn edits() -> Vec<Bytes> {
+    let edits = [Edit::Created, Edit::Updated, Edit::Deleted];
+    edits.map(ledger::encode_edit).into()
+}
+
 fn holders() -> Vec<Bytes> {
     let [v4, v6] = ADDRESSES.map(Holder::Vtep);
     let segment = Holder::Segment(Esi([7; 10]));
@@ -167,11 +175,13 @@ fn deratings() -> Vec<Bytes> {
     derated.map(ledger::encode_derating).into()
 }
 
-fn prefixes() -> [FactPrefix; 3] {
+fn prefixes() -> [FactPrefix; 5] {
     [
         FactPrefix::RoutesOfPeer(Family::L2VPN_EVPN, PEER),
         FactPrefix::SessionsOfReplica(3),
         FactPrefix::Balance,
+        FactPrefix::Slot(7),
+        FactPrefix::Edits,
     ]
 }
 
@@ -182,14 +192,16 @@ fn is_value(key: &FactKey<'_>, value: &[u8]) -> bool {
         FactKey::Route(..) => ledger::decode_path(value).is_some(),
         FactKey::Owner(_) => Owner::decode(value).is_some(),
         FactKey::Head => Head::decode(value).is_some(),
-        FactKey::Declared(kind, ..) => Fact::decode(*kind, value).is_ok(),
+        FactKey::Declared(_, kind, _) => Fact::decode(*kind, value).is_ok(),
+        FactKey::Job(_) => Fact::decode(Kind::Job, value).is_ok(),
+        FactKey::Edit(..) => ledger::decode_edit(value).is_some(),
         FactKey::Jobs | FactKey::Pins | FactKey::Incarnation => {
             ledger::decode_count(value).is_some()
         }
         FactKey::Pin(_) => ledger::decode_paths(value).is_some(),
         FactKey::Request(_) => Request::decode(value).is_some(),
         FactKey::RequestAt(_) => value.len() == 16,
-        FactKey::Session(..) | FactKey::Fabric | FactKey::Allocation => true,
+        FactKey::Session(..) | FactKey::Stage(_) => true,
         FactKey::Freeze(_) => ledger::decode_holder(value).is_some(),
         FactKey::Balance(_) => ledger::decode_mode(value).is_some(),
         FactKey::Derating(_) => ledger::decode_derating(value).is_some(),

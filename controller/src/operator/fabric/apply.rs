@@ -1,21 +1,28 @@
-//! Makes the fabric what a client declares as a whole: reads the declaration from its stream, checks it, and writes what
-//! differs. Knows no octet of a fact.
+//! Applies a declaration as a whole: reads it from its stream, compares it with the fabric, and writes what differs. Knows no octet
+//! of a fact.
 
 use std::hash::Hasher;
+use std::sync::Arc;
 use std::time::Duration;
 
 use prost::Message;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
+use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 use weft_proto::v1 as proto;
+use weft_proto::v1::fabric_service_client::FabricServiceClient;
+use weft_store::{Condition, Op};
 
 use super::super::access::Identity;
 use super::super::{once, refusal};
 use super::change::{self, Changes, Known, Made};
+use super::leader::{self, Leader};
+use super::stage::{self, BATCH_OCTETS, Stage};
+use crate::fabric::declared::Edit;
 use crate::fabric::fact::{LABELS_MAX, Labels};
 use crate::fabric::topology::{Change, Declaration, InvalidFabric, Kind, Topology};
-use crate::ledger::{self, FactKey, Head, RequestId};
+use crate::ledger::{FactPrefix, Head, RequestId};
 
 /// Where answers go.
 pub(super) type Answers = mpsc::Sender<Result<proto::ApplyFabricResponse, Status>>;
@@ -24,8 +31,12 @@ pub(super) type Answers = mpsc::Sender<Result<proto::ApplyFabricResponse, Status
 struct Wanted {
     declaration: Declaration,
     validate_only: bool,
+    prune: bool,
+    force: bool,
+    rename: bool,
     generation: Option<u64>,
-    /// What its client calls it.
+    /// The request id, as the client sent it.
+    request_id: String,
     id: Option<RequestId>,
     /// What is wrong beside the declaration.
     faults: InvalidFabric,
@@ -39,20 +50,23 @@ impl Wanted {
         let mut faults = InvalidFabric::default();
         let mut wanted = Self {
             validate_only: first.validate_only,
+            prune: first.prune,
+            force: first.force,
+            rename: first.rename,
             generation: first.generation,
             id: once::id(&first.request_id, &mut faults),
+            request_id: first.request_id.clone(),
             faults,
             declaration: Declaration {
                 display_name: first.display_name.clone(),
                 ..Declaration::default()
             },
         };
-        let id = first.request_id.clone();
         let (mut octets, mut part) = (0, Some(first));
         while let Some(it) = part {
             octets += it.encoded_len();
             wanted.agrees_with(&it)?;
-            if !it.request_id.is_empty() && it.request_id != id {
+            if !it.request_id.is_empty() && it.request_id != wanted.request_id {
                 return Err(refusal::field("request_id", "not as in the first part"));
             }
             if octets > OCTETS_MAX {
@@ -77,11 +91,69 @@ impl Wanted {
         let other = match part {
             _ if !name.is_empty() && *name != self.declaration.display_name => "display_name",
             _ if part.validate_only && !self.validate_only => "validate_only",
+            _ if part.prune && !self.prune => "prune",
+            _ if part.force && !self.force => "force",
+            _ if part.rename && !self.rename => "rename",
             _ if part.generation.is_some() && part.generation != self.generation => "generation",
             _ => return Ok(()),
         };
         Err(refusal::field(other, "not as in the first part"))
     }
+
+    /// The parts of a stream that declares the same.
+    fn into_parts(self) -> Vec<proto::ApplyFabricRequest> {
+        let first = proto::ApplyFabricRequest {
+            display_name: self.declaration.display_name,
+            validate_only: self.validate_only,
+            generation: self.generation,
+            request_id: self.request_id,
+            prune: self.prune,
+            force: self.force,
+            rename: self.rename,
+            ..proto::ApplyFabricRequest::default()
+        };
+        let mut parts = vec![first];
+        let part = proto::ApplyFabricRequest::default;
+        for switches in chunks(self.declaration.switches) {
+            parts.push(proto::ApplyFabricRequest { switches, ..part() });
+        }
+        for hosts in chunks(self.declaration.hosts) {
+            parts.push(proto::ApplyFabricRequest { hosts, ..part() });
+        }
+        for links in chunks(self.declaration.links) {
+            parts.push(proto::ApplyFabricRequest { links, ..part() });
+        }
+        for host_ports in chunks(self.declaration.host_ports) {
+            parts.push(proto::ApplyFabricRequest {
+                host_ports,
+                ..part()
+            });
+        }
+        parts
+    }
+
+    /// Compares the declaration with a fabric.
+    fn compare(&self, before: &Topology) -> Result<Compared, Status> {
+        let applied = before.declared(&self.declaration, self.prune);
+        let mut faults = self.faults.clone();
+        let applied = applied.map_err(|found| faults.faults.extend(found.faults));
+        let applied = applied.ok().filter(|_| faults.is_empty());
+        let applied = applied.ok_or_else(|| refusal::invalid(&faults))?;
+        Ok(Compared {
+            changes: before.changes_to(&applied.topology),
+            target: applied.topology,
+            unnamed: applied.unnamed,
+        })
+    }
+}
+
+/// Resources in parts of a stream.
+fn chunks<R>(resources: Vec<R>) -> impl Iterator<Item = Vec<R>> {
+    let mut rest = resources.into_iter();
+    std::iter::from_fn(move || {
+        let some: Vec<R> = rest.by_ref().take(RESOURCES_MAX).collect();
+        (!some.is_empty()).then_some(some)
+    })
 }
 
 /// Refuses a fact with too many labels before the next part is read: each takes ten times its octets in memory.
@@ -109,9 +181,10 @@ fn labels_bounded(sofar: &Declaration, part: &proto::ApplyFabricRequest) -> Resu
     Ok(())
 }
 
-/// Reads a declaration and writes what differs from it; each batch is answered when it is written.
+/// Reads a declaration and applies it: here, or at the leader.
 pub(super) async fn answered(
     changes: &Changes,
+    way: &Leader,
     stream: Streaming<proto::ApplyFabricRequest>,
     by: Identity,
     answers: Answers,
@@ -119,7 +192,11 @@ pub(super) async fn answered(
     let mut client = Client(Some(answers));
     let wanted = timeout(READ_TIMEOUT, Wanted::read(stream)).await;
     let made = match wanted {
-        Ok(Ok(wanted)) => made(changes, wanted, by, &mut client).await,
+        Ok(Ok(wanted)) => match way.elsewhere() {
+            Ok(None) => made(changes, wanted, by, &mut client).await,
+            Ok(Some(leader)) => handed_on(leader, wanted, &mut client).await,
+            Err(refused) => Err(refused),
+        },
         Ok(Err(refused)) => Err(refused),
         Err(_) => Err(refusal::endless_stream(READ_TIMEOUT)),
     };
@@ -128,255 +205,236 @@ pub(super) async fn answered(
     }
 }
 
-/// Makes the fabric what is wanted. Once something is written, only a minute without a majority ends it before it is whole.
+/// Hands a declaration that was read to its end on to the leader, and its answer to the client.
+async fn handed_on(
+    mut leader: FabricServiceClient<Channel>,
+    wanted: Wanted,
+    client: &mut Client,
+) -> Result<(), Status> {
+    refusal::check(&wanted.faults)?;
+    let answer = leader
+        .apply_fabric(tokio_stream::iter(wanted.into_parts()))
+        .await;
+    let mut answer = answer.map_err(leader::refused)?.into_inner();
+    while let Some(part) = answer.message().await.map_err(leader::refused)? {
+        client.tell(Ok(part)).await;
+    }
+    Ok(())
+}
+
+/// Applies a declaration.
 async fn made(
     changes: &Changes,
     wanted: Wanted,
     by: Identity,
     client: &mut Client,
 ) -> Result<(), Status> {
-    let mut application = Application::new(wanted, changes.mark()).await?;
-    for attempt in 0..ATTEMPTS_MAX {
-        if attempt > 0 && !application.validate_only && application.generation.is_none() {
-            // Others are faster than the comparison of two fabrics: they wait from now on.
-            application.begun |= locked(changes, application.mark).await;
+    let mut application = Application::new(wanted).await?;
+    let mut turn = None;
+    for _ in 0..ATTEMPTS_MAX {
+        if let Some(done) = application.attempt(changes, by).await? {
+            return client.tell_all(done).await;
         }
-        if application.attempt(changes, by, client).await? {
-            return Ok(());
+        // Others are faster than the comparison of two fabrics: those of this replica wait from now on.
+        if turn.is_none() {
+            turn = Some(changes.turn().await);
         }
     }
-    Err(match application.begun {
-        true => refusal::incomplete("others changed the fabric again and again"),
-        false => refusal::busy(),
-    })
+    application.stage.abandon(changes).await;
+    Err(refusal::busy())
 }
 
-/// A declaration that is made the fabric.
+/// A declaration that is applied.
 struct Application {
-    target: Topology,
-    validate_only: bool,
-    generation: Option<u64>,
-    /// What its client calls it, and a hash of its content.
+    wanted: Arc<Wanted>,
+    /// The request id, and a hash of the declaration.
     id: Option<(RequestId, u64)>,
-    /// What its batches are known by.
-    mark: u64,
-    /// Changes that were made so far.
-    written: usize,
-    /// Something may be written.
-    begun: bool,
-    /// Changes of which nobody could say whether they were made.
+    /// Changes of a batch of which nobody can say whether it was applied.
     doubtful: Vec<Change>,
+    stage: Stage,
+}
+
+/// A comparison of a declaration with the fabric.
+struct Compared {
+    target: Topology,
+    changes: Vec<Change>,
+    unnamed: Vec<Change>,
+}
+
+/// The outcome of an ApplyFabric.
+pub(super) struct Done {
+    changes: Vec<Change>,
+    would_delete: Vec<Change>,
+    edits: Vec<(Kind, String, Edit)>,
+    header: proto::ResponseHeader,
+    generation: u64,
 }
 
 impl Application {
-    async fn new(wanted: Wanted, mark: u64) -> Result<Self, Status> {
-        let checked = off_the_runtime(move || {
-            let mut faults = wanted.faults;
-            let target = Topology::new(&wanted.declaration);
-            let target = target.map_err(|found| faults.faults.extend(found.faults));
-            let target = target.ok().filter(|_| faults.is_empty()).ok_or(faults)?;
-            let id = wanted.id.filter(|_| !wanted.validate_only);
-            Ok(Self {
-                id: id.map(|id| (id, content(&target))),
-                target,
-                validate_only: wanted.validate_only,
-                generation: wanted.generation,
-                mark,
-                written: 0,
-                begun: false,
-                doubtful: Vec::new(),
-            })
-        });
-        let checked = checked.await?;
-        checked.map_err(|faults: InvalidFabric| refusal::invalid(&faults))
+    async fn new(wanted: Wanted) -> Result<Self, Status> {
+        if wanted.declaration.is_empty() && !(wanted.prune && wanted.force) {
+            refusal::check(&wanted.faults)?;
+            return Err(refusal::nothing_declared());
+        }
+        let wanted = Arc::new(wanted);
+        let hashed = Arc::clone(&wanted);
+        let content = off_the_runtime(move || content(&hashed)).await?;
+        let id = wanted.id.filter(|_| !wanted.validate_only);
+        Ok(Self {
+            id: id.map(|id| (id, content)),
+            wanted,
+            doubtful: Vec::new(),
+            stage: Stage::default(),
+        })
     }
 
-    /// Compares, and writes what differs. False: the fabric was changed meanwhile, or nobody can say whether it was.
-    async fn attempt(
-        &mut self,
-        changes: &Changes,
-        by: Identity,
-        client: &mut Client,
-    ) -> Result<bool, Status> {
-        let known = match self.begun {
-            true => patiently(changes, self.mark).await?,
-            false => changes.unlocked(Some(self.mark)).await?,
+    /// Compares, and writes the differences. None: the fabric was changed meanwhile, or nobody can say whether it was.
+    async fn attempt(&mut self, changes: &Changes, by: Identity) -> Result<Option<Done>, Status> {
+        let known = match changes.known().await {
+            Err(_) if !self.doubtful.is_empty() => return Err(refusal::outcome_unknown()),
+            known => known?,
         };
-        if self.made_before(&known)? {
-            let end = (known.header, known.declared.topology().generation());
-            client.tell_all(&self.doubtful, Some(end)).await;
-            return Ok(true);
+        let before = known.declared.topology();
+        if let Some((id, content)) = self.id
+            && change::is_made(&known.declared, id, content)?
+        {
+            let changes = std::mem::take(&mut self.doubtful);
+            return Ok(Some(self.done(&known, changes, Vec::new())));
         }
-        let head = known.declared.head();
-        // The generation is that of the fabric before the first batch; what is ours grows on from there.
-        let ours = head.is_some_and(|head| head.applying == self.mark);
-        let whole = head.is_none_or(|head| head.applying == 0);
-        let before = known.declared.topology().clone();
-        let named = before.display_name() == self.target.display_name();
-        let new = self.target.clone();
-        let differing = off_the_runtime(move || (before.changes_to(&new), before)).await?;
-        let (differing, before) = differing;
-        self.resolve(&differing, client).await;
-        let same = named && whole && differing.is_empty();
+        self.check_name(before)?;
+        let (old, wanted) = (before.clone(), Arc::clone(&self.wanted));
+        let compared = off_the_runtime(move || wanted.compare(&old)).await??;
+        let named = before.display_name() == compared.target.display_name();
+        let same = named && compared.changes.is_empty();
+        if same && !self.doubtful.is_empty() {
+            // The batch was applied after all.
+            let changes = std::mem::take(&mut self.doubtful);
+            return Ok(Some(self.done(&known, changes, compared.unnamed)));
+        }
         let generation = before.generation();
-        if !same && !ours && self.generation.is_some_and(|it| it != generation) {
-            return Err(match self.begun && !whole {
-                true => refusal::incomplete("others changed the fabric meanwhile"),
-                false => refusal::generation_mismatch(generation),
+        if !same && self.wanted.generation.is_some_and(|it| it != generation) {
+            // The other change may have come behind a batch of this one.
+            return Err(if self.doubtful.is_empty() {
+                refusal::generation_mismatch(generation)
+            } else {
+                refusal::outcome_unknown()
             });
         }
+        self.doubtful.clear();
+        let term = changes.guard(before, &compared.target, self.wanted.force)?;
         // A request that changes nothing is remembered too: it may have to change something when it comes again.
-        if self.validate_only || (same && self.id.is_none()) {
-            client
-                .tell_all(&differing, Some((known.header, generation)))
-                .await;
-            return Ok(true);
+        if self.wanted.validate_only || (same && self.id.is_none()) {
+            return Ok(Some(self.done(&known, compared.changes, compared.unnamed)));
         }
-        self.begun |= ours;
-        Ok(self.write(changes, known, &differing, by, client).await)
+        self.write(changes, &known, compared, term, by).await
     }
 
-    /// Whether a request of this name was made before.
-    fn made_before(&self, known: &Known) -> Result<bool, Status> {
-        let Some((id, content)) = self.id else {
-            return Ok(false);
-        };
-        match known.declared.request(id) {
-            None => Ok(false),
-            Some(made) if made.content == content => Ok(true),
-            Some(_) => Err(refusal::request_id_reused()),
+    /// Refuses the declaration of another fabric.
+    fn check_name(&self, before: &Topology) -> Result<(), Status> {
+        let (declared, name) = (
+            before.display_name(),
+            &*self.wanted.declaration.display_name,
+        );
+        let is_nameless = declared.is_empty() || declared == change::UNNAMED;
+        if is_nameless || declared == name || self.wanted.rename {
+            return Ok(());
         }
+        Err(refusal::other_fabric(declared, name))
     }
 
-    /// Says which doubtful changes were made after all: those that do not differ any more.
-    async fn resolve(&mut self, differing: &[Change], client: &mut Client) {
-        self.doubtful.retain(|change| !differing.contains(change));
-        self.written += self.doubtful.len();
-        for part in std::mem::take(&mut self.doubtful).chunks(PART_MAX) {
-            client.tell_part(part, None).await;
-        }
-    }
-
-    /// Writes changes in batches of some hundred KiB. False: the fabric is not as it was, or nobody can say.
+    /// Writes the differences: in one batch, or into a slot that one batch puts in force.
     async fn write(
         &mut self,
         changes: &Changes,
-        mut known: Known,
-        differing: &[Change],
+        known: &Known,
+        compared: Compared,
+        term: Option<u64>,
         by: Identity,
-        client: &mut Client,
-    ) -> bool {
-        let mut rest = differing;
-        loop {
-            let (part, behind) = rest.split_at(part(rest));
-            let last = behind.is_empty();
-            let head = Head {
-                display_name: self.target.display_name().to_owned(),
-                applying: if last { 0 } else { self.mark },
-                ..change::next(&known.declared)
-            };
-            let mut batch = change::batch(&known.declared, &head, part);
-            if known.upgrading {
-                // It takes the place of what the earlier release stored.
-                batch.ops.push(ledger::delete(&FactKey::Fabric));
-            }
-            if let Some((id, content)) = self.id.filter(|_| last) {
-                change::remember(&known.declared, &mut batch.ops, &head, id, content);
-            }
-            let index = match changes.propose(batch).await {
-                Made::At(index) => index,
-                Made::Overtaken => return false,
-                Made::Unknown => {
-                    self.begun = true;
-                    self.doubtful = part.to_vec();
-                    return false;
-                }
-            };
-            self.begun = true;
-            self.written += part.len();
-            let end = last.then(|| (changes.header(index), head.generation));
-            client.tell_part(part, end).await;
-            if last {
-                let generation = head.generation;
-                tracing::info!(%by, changes = self.written, generation, "fabric applied");
-                return true;
-            }
-            known.declared.put_head(Some(head));
-            rest = behind;
-        }
-    }
-}
-
-/// How many of these changes make a batch: a client takes what becomes of it in one message.
-fn part(changes: &[Change]) -> usize {
-    let mut octets = 0;
-    let fits = changes.iter().take(PART_MAX).take_while(|change| {
-        octets += match change {
-            Change::Create(fact) | Change::Update(fact) => fact.encode().len(),
-            Change::Delete(_, name) => name.len(),
+    ) -> Result<Option<Done>, Status> {
+        let Compared {
+            target,
+            changes: differing,
+            unnamed,
+        } = compared;
+        let declared = &known.declared;
+        let mut head = Head {
+            display_name: target.display_name().to_owned(),
+            ..change::next(declared)
         };
-        octets <= PART_OCTETS
-    });
-    // One fits by itself.
-    fits.count().max(changes.len().min(1))
-}
-
-/// Says that the fabric is being written, so that other changes wait; false: that was not said.
-async fn locked(changes: &Changes, mark: u64) -> bool {
-    let Ok(known) = changes.unlocked(Some(mark)).await else {
-        return false;
-    };
-    let head = known.declared.head();
-    if head.is_none_or(|head| head.applying == mark) {
-        return false;
-    }
-    let head = Head {
-        applying: mark,
-        ..change::next(&known.declared)
-    };
-    let batch = change::batch(&known.declared, &head, &[]);
-    // Where nobody can say, it may be.
-    !matches!(changes.propose(batch).await, Made::Overtaken)
-}
-
-/// The fabric as it stands, for an application that has begun.
-async fn patiently(changes: &Changes, mark: u64) -> Result<Known, Status> {
-    let begin = Instant::now();
-    loop {
-        match changes.unlocked(Some(mark)).await {
-            Ok(known) => return Ok(known),
-            Err(refused) if begin.elapsed() > PATIENCE => {
-                return Err(refusal::incomplete(refused.message()));
+        let octets: usize = differing.iter().map(stage::octets_of).sum();
+        let mut batch = if octets <= BATCH_OCTETS {
+            change::batch(declared, &head, &differing)
+        } else {
+            self.stage.write(changes, &target).await?;
+            self.stage.switch(declared, &mut head, &differing)
+        };
+        batch.conditions.extend(term.map(Condition::Term));
+        batch.ops.push(Op::DeletePrefix {
+            prefix: FactPrefix::Edits.encode(),
+        });
+        if let Some((id, content)) = self.id {
+            change::remember(declared, &mut batch.ops, &head, id, content);
+        }
+        let index = match changes.propose(batch).await? {
+            Made::At(index) => index,
+            Made::Overtaken => return Ok(None),
+            Made::Unknown => {
+                self.doubtful = differing;
+                return Ok(None);
             }
-            Err(_) => sleep(AGAIN).await,
+        };
+        let (count, generation) = (differing.len(), head.generation);
+        tracing::info!(%by, changes = count, generation, "fabric applied");
+        let mut done = self.done(known, differing, unnamed);
+        (done.header, done.generation) = (changes.header(index), generation);
+        Ok(Some(done))
+    }
+
+    fn done(&self, known: &Known, changes: Vec<Change>, unnamed: Vec<Change>) -> Done {
+        let wanted = &self.wanted;
+        let edits = known.declared.edits();
+        let edits = edits.filter(|_| wanted.generation.is_none());
+        Done {
+            changes,
+            would_delete: if wanted.prune { Vec::new() } else { unnamed },
+            edits: edits
+                .map(|(kind, name, edit)| (kind, name.to_owned(), edit))
+                .collect(),
+            header: known.header,
+            generation: known.declared.topology().generation(),
         }
     }
 }
 
-/// Who wants to hear what was changed; None once it takes nothing: it does not hold up its own change.
+/// The receiver of the answer; None once it takes nothing.
 struct Client(Option<Answers>);
 
 impl Client {
-    /// Answers what was changed, in parts.
-    async fn tell_all(&mut self, changed: &[Change], end: End) {
-        let mut parts = changed.chunks(PART_MAX).peekable();
-        if parts.peek().is_none() {
-            return self.tell_part(&[], end).await;
+    /// Answers in parts, the last one with the header.
+    async fn tell_all(&mut self, done: Done) -> Result<(), Status> {
+        let mut changes = done.changes.iter().map(Change::to_message);
+        let mut would_delete = done.would_delete.iter().map(Change::to_message);
+        let mut edits = done.edits.iter().map(edited);
+        loop {
+            let part = proto::ApplyFabricResponse {
+                changes: changes.by_ref().take(PART_MAX).collect(),
+                would_delete: would_delete.by_ref().take(PART_MAX).collect(),
+                changed_since_apply: edits.by_ref().take(PART_MAX).collect(),
+                ..proto::ApplyFabricResponse::default()
+            };
+            if changes.len() + would_delete.len() + edits.len() > 0 {
+                self.tell(Ok(part)).await;
+                continue;
+            }
+            self.tell(Ok(proto::ApplyFabricResponse {
+                header: Some(done.header),
+                generation: Some(done.generation),
+                changed_since_apply_truncated: done.edits.len() >= change::EDITS_MAX,
+                ..part
+            }))
+            .await;
+            return Ok(());
         }
-        while let Some(part) = parts.next() {
-            let end = end.filter(|_| parts.peek().is_none());
-            self.tell_part(part, end).await;
-        }
-    }
-
-    async fn tell_part(&mut self, part: &[Change], end: End) {
-        let (header, generation) = end.unzip();
-        let answer = proto::ApplyFabricResponse {
-            header,
-            changes: part.iter().map(Change::to_message).collect(),
-            generation,
-        };
-        self.tell(Ok(answer)).await;
     }
 
     async fn tell(&mut self, answer: Result<proto::ApplyFabricResponse, Status>) {
@@ -389,18 +447,52 @@ impl Client {
     }
 }
 
-/// A hash of what is declared, however it was divided, in whatever order it came, and for whatever generation.
-fn content(target: &Topology) -> u64 {
-    let mut hasher = fnv::FnvHasher::default();
-    hasher.write(target.display_name().as_bytes());
-    for fact in target.facts() {
-        hasher.write(&fact.encode());
+/// An edit, as the API has it.
+fn edited((kind, name, edit): &(Kind, String, Edit)) -> proto::ResourceChange {
+    let change_type = match edit {
+        Edit::Created => proto::ChangeType::Created,
+        Edit::Updated => proto::ChangeType::Updated,
+        Edit::Deleted => proto::ChangeType::Deleted,
+    };
+    proto::ResourceChange {
+        kind: kind.to_message().into(),
+        name: name.clone(),
+        change_type: change_type.into(),
+        ..proto::ResourceChange::default()
     }
-    hasher.finish()
 }
 
-/// What the last part of an answer says of the whole.
-type End = Option<(proto::ResponseHeader, u64)>;
+/// A hash of a declaration, however it was divided and in whatever order it came, and for whatever generation.
+fn content(wanted: &Wanted) -> u64 {
+    let declaration = &wanted.declaration;
+    let mut hashes = Vec::new();
+    let mut add = |kind: Kind, octets: Vec<u8>| {
+        let mut hasher = fnv::FnvHasher::default();
+        hasher.write(kind.field().as_bytes());
+        hasher.write(&octets);
+        hashes.push(hasher.finish());
+    };
+    let (switches, hosts) = (&declaration.switches, &declaration.hosts);
+    let (links, ports) = (&declaration.links, &declaration.host_ports);
+    switches
+        .iter()
+        .for_each(|it| add(Kind::Switch, it.encode_to_vec()));
+    hosts
+        .iter()
+        .for_each(|it| add(Kind::Host, it.encode_to_vec()));
+    links
+        .iter()
+        .for_each(|it| add(Kind::Link, it.encode_to_vec()));
+    ports
+        .iter()
+        .for_each(|it| add(Kind::HostPort, it.encode_to_vec()));
+    hashes.sort_unstable();
+    let mut hasher = fnv::FnvHasher::default();
+    hasher.write(declaration.display_name.as_bytes());
+    hasher.write(&[wanted.prune, wanted.force, wanted.rename].map(u8::from));
+    hashes.iter().for_each(|it| hasher.write_u64(*it));
+    hasher.finish()
+}
 
 async fn off_the_runtime<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
@@ -430,16 +522,13 @@ impl Declaration {
 
 /// Octets of a declaration: the most links and host ports that there can be, with their addresses, are a half of it.
 const OCTETS_MAX: usize = 256 << 20;
-/// Some hundred KiB of facts: the log goes on between two of them.
-const PART_MAX: usize = 400;
-/// A fact has 12 KiB at most, with all its labels; a watcher hears a batch in one answer.
-const PART_OCTETS: usize = 512 << 10;
+/// Resources in a part that goes to the leader: a resource has 12 KiB at most, with all its labels, and a part 4 MiB.
+const RESOURCES_MAX: usize = 256;
+/// Changes in a part of an answer.
+const PART_MAX: usize = 10_000;
 /// As for a single change; each may wait for a new leader.
 const ATTEMPTS_MAX: usize = 64;
 /// A client that does not end its declaration by then holds one of few places.
 const READ_TIMEOUT: Duration = Duration::from_secs(120);
-/// A client that does not read its answers does not hold up its own change for longer.
+/// A client that does not read its answers does not hold up others for longer.
 const TELL_TIMEOUT: Duration = Duration::from_secs(5);
-/// Without a majority for so long, what is written of a declaration stays a part of it.
-const PATIENCE: Duration = Duration::from_secs(60);
-const AGAIN: Duration = Duration::from_millis(200);

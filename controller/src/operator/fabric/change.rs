@@ -1,10 +1,7 @@
 //! Makes changes of the fabric: each on the condition that the fabric is as it was when the change was decided, so that they
 //! come one after the other. Knows neither what a change is nor who decides it.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{Mutex, OwnedMutexGuard};
@@ -14,8 +11,10 @@ use weft_store::{Batch, Condition, Op, Outcome};
 
 use super::super::access::Identity;
 use super::super::{agreed, header, look, once, refusal};
-use crate::fabric::declared::Declared;
-use crate::fabric::fact::InvalidFabric;
+use super::guard;
+use crate::daemon::switches::led::Led;
+use crate::fabric::declared::{Declared, Edit, key_of};
+use crate::fabric::fact::{Fact, InvalidFabric};
 use crate::fabric::topology::{Change, Kind, Topology};
 use crate::ledger::{self, FactKey, Head, Request, RequestId};
 use crate::speaker::Shared;
@@ -23,32 +22,31 @@ use crate::speaker::Shared;
 /// Makes changes.
 pub(super) struct Changes {
     shared: Arc<Shared>,
+    led: Led,
     /// Single changes of this replica come one after the other: only those of others overtake them.
     turn: Arc<Mutex<()>>,
-    /// The change of several batches that stood still for so long that nobody waits for it any more; 0: none.
-    abandoned: AtomicU64,
 }
 
-/// What is agreed of the fabric, and up to where.
+/// The declared fabric with everything that was agreed before a call, and up to where.
 pub(super) struct Known {
     pub(super) declared: Declared,
     pub(super) header: ResponseHeader,
-    /// What an earlier release stored is not converted yet.
-    pub(super) upgrading: bool,
 }
 
-/// How a change is asked for.
+/// A request for a change.
 pub(in super::super) struct Asked {
-    /// What is wrong with that.
+    /// Faults of the request.
     pub(in super::super) faults: InvalidFabric,
-    /// What its client calls it, and a hash of its content.
+    /// The request id, and a hash of the request's content.
     id: Option<(RequestId, u64)>,
     validate_only: bool,
+    /// True if leaves may lose their last path to each other.
+    force: bool,
     by: Option<Identity>,
 }
 
 impl Asked {
-    /// `content` is a hash of what is asked for.
+    /// `content` is a hash of the request's content.
     pub(super) fn new(request_id: &str, content: u64, validate_only: bool) -> Self {
         let mut faults = InvalidFabric::default();
         let id = once::id(request_id, &mut faults);
@@ -56,62 +54,65 @@ impl Asked {
             faults,
             id: id.map(|id| (id, content)),
             validate_only,
+            force: false,
             by: None,
         }
     }
 
-    /// Who asks.
+    /// Sets the caller.
     pub(in super::super) fn by(self, by: Identity) -> Self {
         Self {
             by: Some(by),
             ..self
         }
     }
+
+    /// Lets leaves lose their last path to each other.
+    pub(super) fn forced(self, force: bool) -> Self {
+        Self { force, ..self }
+    }
 }
 
 impl Changes {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, led: Led) -> Self {
         Self {
             shared,
+            led,
             turn: Arc::default(),
-            abandoned: AtomicU64::new(0),
         }
     }
 
-    /// A name for a change of several batches that no other one has, here, elsewhere or after a restart.
-    pub(super) fn mark(&self) -> u64 {
-        RandomState::new().hash_one(self.shared.replica).max(1)
-    }
-
-    /// Waits until every single change that came before is made.
+    /// Waits until every change of this replica that came before is made.
     pub(super) async fn turn(&self) -> Turn {
         Turn(Arc::clone(&self.turn).lock_owned().await)
     }
 
-    /// What is agreed of the fabric, with everything that was agreed before the call.
+    /// The declared fabric, with everything that was agreed before the call.
     pub(super) async fn known(&self) -> Result<Known, Status> {
         let index = self.shared.consensus.read_index().await;
         let index = index.ok_or_else(refusal::no_majority)?;
         let look = look::at(&self.shared, index, |reflector| {
-            let control = reflector.control();
-            let upgrading = control.fabric.is_some();
-            (control.declared.clone(), upgrading, reflector.index())
+            (reflector.control().declared.clone(), reflector.index())
         });
-        let (declared, upgrading, applied) = look.await?;
+        let (declared, applied) = look.await?;
         Ok(Known {
             declared,
-            upgrading,
             header: self.header(applied.max(index)),
         })
     }
 
-    /// The same for calls that cannot do with a part of it.
-    pub(super) async fn declared(&self) -> Result<(Declared, ResponseHeader), Status> {
-        let known = self.known().await?;
-        match known.upgrading {
-            true => Err(refusal::upgrading()),
-            false => Ok((known.declared, known.header)),
+    /// Refuses a change by which leaves lose their last path to each other. The term that the change was decided in, if it was
+    /// decided by what the leader observes.
+    pub(super) fn guard(
+        &self,
+        before: &Topology,
+        after: &Topology,
+        force: bool,
+    ) -> Result<Option<u64>, Status> {
+        if force {
+            return Ok(None);
         }
+        guard::decided(before, after, || self.led.links_down())
     }
 
     /// Makes one change of a kind of facts that is decided from the fabric as it stands; None: nothing has to change. Then the
@@ -124,35 +125,31 @@ impl Changes {
         decide: impl Fn(&Topology) -> Result<Option<Change>, Status>,
     ) -> Result<(Topology, ResponseHeader), Status> {
         for _ in 0..ATTEMPTS_MAX {
-            let known = self.unlocked(None).await?;
-            if known.upgrading {
-                return Err(refusal::upgrading());
-            }
-            let (declared, header) = (known.declared, known.header);
+            let Known { declared, header } = self.known().await?;
             if let Some((id, content)) = asked.id
-                && let Some(made) = declared.request(id)
+                && is_made(&declared, id, content)?
             {
-                return match made.content == content {
-                    true => Ok((declared.topology().clone(), header)),
-                    false => Err(refusal::request_id_reused()),
-                };
+                return Ok((declared.topology().clone(), header));
             }
-            let mut topology = declared.topology().clone();
-            let change = decide(&topology)?;
+            let before = declared.topology();
+            let mut topology = before.clone();
+            let change = decide(before)?;
             if let Some(change) = &change {
                 topology.apply(change);
             }
+            let term = self.guard(before, &topology, asked.force)?;
             // What need not be changed is remembered too: it may have to be when the request comes again.
             if asked.validate_only || (change.is_none() && asked.id.is_none()) {
                 return Ok((topology, header));
             }
-            let batch = match kind {
+            let mut batch = match kind {
                 Kind::Job => of_jobs(&declared, change.as_ref(), asked.id),
                 Kind::Switch | Kind::Host | Kind::Link | Kind::HostPort => {
                     of_fabric(&declared, change.as_ref(), asked.id)
                 }
             };
-            match self.propose(batch).await {
+            batch.conditions.extend(term.map(Condition::Term));
+            match self.propose(batch).await? {
                 Made::At(index) => {
                     let (name, done) = logged(change.as_ref());
                     tracing::info!(
@@ -172,54 +169,33 @@ impl Changes {
     }
 
     /// Proposes a batch that holds only for the fabric as it was.
-    pub(super) async fn propose(&self, batch: Batch) -> Made {
-        loop {
+    ///
+    /// # Errors
+    /// UNAVAILABLE: the replicas take every proposal of this replica for an old one.
+    pub(super) async fn propose(&self, batch: Batch) -> Result<Made, Status> {
+        for _ in 0..agreed::SUPERSEDED_MAX {
             match self.shared.consensus.propose(batch.clone()).await {
-                Outcome::Applied { index } => return Made::At(index),
-                Outcome::ConditionFailed { .. } => return Made::Overtaken,
+                Outcome::Applied { index } => return Ok(Made::At(index)),
+                Outcome::ConditionFailed { .. } => return Ok(Made::Overtaken),
                 Outcome::Superseded => {}
-                Outcome::Dropped => return Made::Unknown,
+                Outcome::Dropped => return Ok(Made::Unknown),
             }
         }
+        Err(refusal::superseded())
     }
 
-    /// What is agreed once nobody else makes a change of several batches, or whoever made it does not go on. `own` is the
-    /// mark of a change that goes on.
-    pub(super) async fn unlocked(&self, own: Option<u64>) -> Result<Known, Status> {
-        let mut patience = LOCKED_PAUSES;
-        let mut last = 0;
-        loop {
-            let known = self.known().await?;
-            let mark = known.declared.head().map_or(0, |head| head.applying);
-            if mark == 0 || own == Some(mark) || self.abandoned.load(Ordering::Relaxed) == mark {
-                return Ok(known);
-            }
-            if patience == 0 {
-                self.abandoned.store(mark, Ordering::Relaxed);
-                return Ok(known);
-            }
-            let generation = known.declared.topology().generation();
-            patience = match generation == last {
-                true => patience - 1,
-                false => LOCKED_PAUSES,
-            };
-            last = generation;
-            tokio::time::sleep(LOCKED_PAUSE).await;
-        }
-    }
-
-    /// What an answer says of itself that is complete up to an index.
+    /// The header of an answer that is complete up to an index.
     pub(super) fn header(&self, revision: u64) -> ResponseHeader {
         header::of(&self.shared, revision)
     }
 }
 
-/// The right to make the next single change of this replica.
+/// The right to make the next change of this replica.
 pub(super) struct Turn(
     #[expect(dead_code, reason = "held until it is dropped")] OwnedMutexGuard<()>,
 );
 
-/// What became of a batch.
+/// The outcome of a batch.
 pub(super) enum Made {
     /// It was applied at this index.
     At(u64),
@@ -229,17 +205,26 @@ pub(super) enum Made {
     Unknown,
 }
 
+/// True if a request of this id was made before.
+///
+/// # Errors
+/// It had other content.
+pub(super) fn is_made(declared: &Declared, id: RequestId, content: u64) -> Result<bool, Status> {
+    match declared.request(id) {
+        None => Ok(false),
+        Some(made) if made.content == content => Ok(true),
+        Some(_) => Err(refusal::request_id_reused()),
+    }
+}
+
 /// One change of the fabric, and the request for it.
 fn of_fabric(declared: &Declared, change: Option<&Change>, id: Option<(RequestId, u64)>) -> Batch {
-    let mut head = Head {
-        // What is a part of a declaration stays one.
-        applying: declared.head().map_or(0, |head| head.applying),
-        ..next(declared)
-    };
+    let mut head = next(declared);
     if head.display_name.is_empty() {
         UNNAMED.clone_into(&mut head.display_name);
     }
     let mut batch = batch(declared, &head, change.map_or(&[], std::slice::from_ref));
+    batch.ops.extend(change.and_then(|it| edit(declared, it)));
     if let Some((id, content)) = id {
         remember(declared, &mut batch.ops, &head, id, content);
     }
@@ -249,7 +234,10 @@ fn of_fabric(declared: &Declared, change: Option<&Change>, id: Option<(RequestId
 /// One change of jobs, and the request for it. The fabric's generation stays: whoever declares that is not overtaken by jobs.
 fn of_jobs(declared: &Declared, change: Option<&Change>, id: Option<(RequestId, u64)>) -> Batch {
     let count = declared.jobs();
-    let mut all: Vec<Op> = change.into_iter().flat_map(ops).collect();
+    let mut all: Vec<Op> = change
+        .into_iter()
+        .flat_map(|it| ops(declared.slot(), it))
+        .collect();
     all.push(ledger::put(&FactKey::Jobs, ledger::encode_count(count + 1)));
     let mut batch = match id {
         Some((id, content)) => agreed::remembered(declared, id, content, all),
@@ -264,40 +252,84 @@ fn of_jobs(declared: &Declared, change: Option<&Change>, id: Option<(RequestId, 
     batch
 }
 
-/// The fabric as such after a change, made whole.
+/// The fabric as such after a change.
 pub(super) fn next(declared: &Declared) -> Head {
     let head = declared.head().cloned().unwrap_or_default();
     Head {
         generation: head.generation + 1,
-        applying: 0,
         ..head
     }
 }
 
 /// Changes that are made together if the fabric is as it is in `declared`.
 pub(super) fn batch(declared: &Declared, head: &Head, changes: &[Change]) -> Batch {
-    let conditions = vec![Condition::Equals {
-        key: FactKey::Head.encode(),
-        value: declared.head().map(Head::encode),
-    }];
-    let mut ops: Vec<Op> = changes.iter().flat_map(ops).collect();
+    let mut ops: Vec<Op> = changes
+        .iter()
+        .flat_map(|it| ops(declared.slot(), it))
+        .collect();
     ops.push(ledger::put(&FactKey::Head, head.encode()));
-    Batch { conditions, ops }
+    Batch {
+        conditions: vec![head_is(declared)],
+        ops,
+    }
 }
 
-fn ops(change: &Change) -> impl Iterator<Item = Op> + use<> {
-    let op = match change {
-        Change::Create(fact) | Change::Update(fact) => {
-            ledger::put(&FactKey::Declared(fact.kind(), fact.name()), fact.encode())
+/// The condition that the fabric is as it is in `declared`.
+pub(super) fn head_is(declared: &Declared) -> Condition {
+    Condition::Equals {
+        key: FactKey::Head.encode(),
+        value: declared.head().map(Head::encode),
+    }
+}
+
+/// A change of one fact in a slot.
+fn ops(slot: u64, change: &Change) -> impl Iterator<Item = Op> + use<> {
+    let (op, mode) = match change {
+        Change::Create(fact) | Change::Update(fact) => (put(slot, fact), None),
+        Change::Delete(kind, name) => {
+            let key = match kind {
+                Kind::Job => FactKey::Job(name),
+                kind => FactKey::Declared(slot, *kind, name),
+            };
+            (ledger::delete(&key), mode(change))
         }
-        Change::Delete(kind, name) => ledger::delete(&FactKey::Declared(*kind, name)),
-    };
-    // A leaf that is declared again later is not programmed at once because another one of its name was.
-    let mode = match change {
-        Change::Delete(Kind::Switch, name) => Some(ledger::delete(&FactKey::Balance(name))),
-        Change::Create(_) | Change::Update(_) | Change::Delete(..) => None,
     };
     [op].into_iter().chain(mode)
+}
+
+/// Puts one fact in a slot.
+pub(super) fn put(slot: u64, fact: &Fact) -> Op {
+    Op::Put {
+        value: fact.encode(),
+        keys: vec![key_of(slot, fact)],
+    }
+}
+
+/// Deletes the balance mode of a deleted switch: a leaf that is declared again later is not programmed at once because another one
+/// of its name was.
+pub(super) fn mode(change: &Change) -> Option<Op> {
+    match change {
+        Change::Delete(Kind::Switch, name) => Some(ledger::delete(&FactKey::Balance(name))),
+        Change::Create(_) | Change::Update(_) | Change::Delete(..) => None,
+    }
+}
+
+/// Notes that a resource differs from what the last ApplyFabric left; None if too many do.
+fn edit(declared: &Declared, change: &Change) -> Option<Op> {
+    let (kind, name) = change.subject();
+    let key = FactKey::Edit(kind, name);
+    let before = declared.edit(kind, name);
+    let after = match (before, change) {
+        (Some(Edit::Created), Change::Delete(..)) => return Some(ledger::delete(&key)),
+        (Some(Edit::Created), Change::Create(_) | Change::Update(_)) => Edit::Created,
+        (None, Change::Create(_)) => Edit::Created,
+        (_, Change::Delete(..)) => Edit::Deleted,
+        (Some(Edit::Updated | Edit::Deleted), Change::Create(_)) | (_, Change::Update(_)) => {
+            Edit::Updated
+        }
+    };
+    let is_known = before.is_some() || declared.edits().len() < EDITS_MAX;
+    is_known.then(|| ledger::put(&key, ledger::encode_edit(after)))
 }
 
 /// A request that comes again within the next [`REQUESTS_MAX`] generations is known.
@@ -327,11 +359,10 @@ const ATTEMPTS_MAX: usize = 64;
 /// Requests that are known, and generations that they are known for: at 5,000 changes a second those of 20 s. Each takes 120
 /// octets of memory and 80 of the disk of every replica, all of them 12 MB and 8 MB.
 const REQUESTS_MAX: u64 = 100_000;
-/// A change of several batches that stands still for these pauses, five seconds, was given up.
-const LOCKED_PAUSES: u32 = 100;
-const LOCKED_PAUSE: Duration = Duration::from_millis(50);
-/// What a fabric is called that nobody named.
-const UNNAMED: &str = "fabric";
+/// Edits that are remembered: more are no list that anybody reads.
+pub(super) const EDITS_MAX: usize = 1_000;
+/// The name of a fabric that nobody named.
+pub(super) const UNNAMED: &str = "fabric";
 
 /// The name of what changed, and what was done to it, for the log; None: nothing had to be.
 fn logged(change: Option<&Change>) -> (Option<&str>, &'static str) {
@@ -360,6 +391,43 @@ mod tests {
         declared.put_head(Some(next(&declared)));
         let second = batch(&declared, &next(&declared), &[]);
         assert_eq!(second.conditions, [head(declared.head().map(Head::encode))]);
+    }
+
+    #[test]
+    fn edits_come_to_what_they_are_together() {
+        let topology = leaf_spine(2, 2);
+        let link = topology
+            .fact(Kind::Link, "leaf1:eth1--spine1:eth1")
+            .unwrap();
+        let name = link.name().to_owned();
+        let changes = [
+            Change::Create(link.clone()),
+            Change::Update(link),
+            Change::Delete(Kind::Link, name.clone()),
+        ];
+        let after = |before: Option<Edit>| {
+            let mut declared = Declared::default();
+            declared.put_edit(Kind::Link, &name, before);
+            let edits = changes
+                .each_ref()
+                .map(|change| match edit(&declared, change) {
+                    Some(Op::Put { value, .. }) => ledger::decode_edit(&value),
+                    _ => None,
+                });
+            edits
+        };
+        let (created, updated, deleted) = (Edit::Created, Edit::Updated, Edit::Deleted);
+        assert_eq!(after(None), [Some(created), Some(updated), Some(deleted)]);
+        // A resource that came and went since is none.
+        assert_eq!(after(Some(created)), [Some(created), Some(created), None]);
+        assert_eq!(
+            after(Some(updated)),
+            [Some(updated), Some(updated), Some(deleted)]
+        );
+        assert_eq!(
+            after(Some(deleted)),
+            [Some(updated), Some(updated), Some(deleted)]
+        );
     }
 
     #[test]
@@ -402,6 +470,29 @@ mod tests {
         let mut batch = batch(&declared, &head, &[Change::Update(link)]);
         remember(&declared, &mut batch.ops, &head, RequestId([1; 16]), 0);
         assert!(batch.octets_len() < 512, "{}", batch.octets_len());
+    }
+
+    /// Its directory was lost, and its clock is behind: the others have applied proposals of a later start of it.
+    #[tokio::test]
+    async fn a_replica_whose_proposals_count_as_old_is_refused_by_name() {
+        use crate::consensus::Command;
+        use crate::speaker::peer::tests::shared_over;
+        let dir = tempfile::tempdir().unwrap();
+        let (consensus, mut commands) = crate::consensus::tests::unheard(&dir);
+        let changes = Changes::new(Arc::new(shared_over(consensus)), Led::new());
+        tokio::spawn(async move {
+            while let Some(command) = commands.recv().await {
+                if let Command::Propose(_, asker) = command {
+                    asker.reply.send(Outcome::Superseded).unwrap();
+                }
+            }
+        });
+        let Err(refused) = changes.propose(Batch::default()).await else {
+            panic!("a proposal is made");
+        };
+        let found = crate::operator::lone::reason(&refused);
+        let expected = (tonic::Code::Unavailable, "REPLICA_SUPERSEDED".to_owned());
+        assert_eq!(found, expected);
     }
 
     #[test]

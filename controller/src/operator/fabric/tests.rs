@@ -5,13 +5,13 @@ use axum::http;
 use prost_types::FieldMask;
 use tonic::Code;
 use tower::ServiceExt;
-use weft_store::{Batch, Outcome};
 
 use super::*;
 use crate::fabric::topology::Declaration;
 use crate::fabric::topology::tests::declared;
-use crate::ledger::{self, FactKey, Head};
 use crate::operator::lone::{Lone, fields, host, reason};
+
+mod apply;
 
 const ID: &str = "f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
 
@@ -110,11 +110,11 @@ async fn only_what_differs_is_written_and_the_answer_says_what() {
     fabric.links[3].admin_state = proto::AdminState::Down.into();
     fabric.links.pop();
     let (dry, generation) = lone
-        .apply(&fabric, |it| it.validate_only = true)
+        .apply(&fabric, |it| (it.validate_only, it.prune) = (true, true))
         .await
         .unwrap();
     assert_eq!(generation, 1);
-    let (changes, generation) = lone.apply(&fabric, |_| {}).await.unwrap();
+    let (changes, generation) = lone.apply(&fabric, |it| it.prune = true).await.unwrap();
     assert_eq!((&changes, generation), (&dry, 2));
     let said: Vec<_> = changes
         .iter()
@@ -128,7 +128,7 @@ async fn only_what_differs_is_written_and_the_answer_says_what() {
     // A client that got no answer asks again.
     let again = lone.apply(&fabric, |it| it.generation = Some(1)).await;
     assert_eq!(again.unwrap().1, 2);
-    fabric.links.pop();
+    fabric.links[0].capacity_bps += 1;
     let overtaken = lone
         .apply(&fabric, |it| it.generation = Some(1))
         .await
@@ -201,9 +201,9 @@ async fn a_list_goes_on_where_its_page_ended() {
     lone.stop().await;
 }
 
-/// Some thousand facts, so that both take several batches.
+/// Some thousand facts, so that both take several batches and a slot of their own.
 fn large(display_name: &str, prefix: &str) -> Declaration {
-    let hosts = (0..1500).map(|number| host(&format!("{prefix}{number}")));
+    let hosts = (0..6000).map(|number| host(&format!("{prefix}{number}")));
     Declaration {
         display_name: display_name.to_owned(),
         hosts: hosts.collect(),
@@ -216,11 +216,14 @@ async fn of_two_fabrics_that_are_applied_at_once_one_is_there_whole() {
     let mut lone = Lone::start().await;
     let both = ["a", "b"].map(|name| {
         let mut client = lone.another();
-        tokio::spawn(async move { client.apply(&large(name, name), |_| {}).await })
+        tokio::spawn(async move {
+            let whole = |it: &mut proto::ApplyFabricRequest| (it.prune, it.rename) = (true, true);
+            client.apply(&large(name, name), whole).await
+        })
     });
     for applied in both {
         let (changes, _) = applied.await.unwrap().unwrap();
-        assert!(changes.len() >= 1500, "{}", changes.len());
+        assert!(changes.len() >= 6000, "{}", changes.len());
     }
     let answer = lone
         .client
@@ -228,38 +231,13 @@ async fn of_two_fabrics_that_are_applied_at_once_one_is_there_whole() {
         .await
         .unwrap()
         .into_inner();
-    assert_eq!(answer.host_count, 1500);
-    let (names, _) = lone.hosts(2000, "").await.unwrap();
+    assert_eq!(answer.host_count, 6000);
+    let (names, _) = lone.hosts(10_000, "").await.unwrap();
     let last = answer.display_name;
     assert!(names.iter().all(|name| name.starts_with(&last)), "{last}");
     // Whoever came second took the other's hosts away as well.
     let (changes, _) = lone.apply(&large(&last, &last), |_| {}).await.unwrap();
     assert_eq!(changes, []);
-    lone.stop().await;
-}
-
-/// A replica died while it wrote a declaration: what is written stays a part of it, whatever else changes, until one is
-/// applied.
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_a_part_of_a_declaration_stays_one_until_it_is_applied() {
-    let mut lone = Lone::start().await;
-    let head = Head {
-        generation: 1,
-        applying: 77,
-        display_name: "half".to_owned(),
-    };
-    let ops = vec![ledger::put(&FactKey::Head, head.encode())];
-    let conditions = Vec::new();
-    let batch = Batch { conditions, ops };
-    let made = lone.consensus.propose(batch).await;
-    assert!(matches!(made, Outcome::Applied { .. }));
-    // The first waits until it is clear that nobody goes on.
-    for name in ["h1", "h2"] {
-        lone.create(name, "").await.unwrap();
-        assert!(lone.applying().await);
-    }
-    lone.apply(&declared(1, 1), |_| {}).await.unwrap();
-    assert!(!lone.applying().await);
     lone.stop().await;
 }
 
@@ -275,7 +253,7 @@ async fn a_declaration_of_several_batches_is_for_the_generation_that_it_names() 
     assert_eq!(reason(&refused).1, "GENERATION_MISMATCH");
     let applied = lone.apply(&large, |it| it.generation = Some(1)).await;
     let (changes, generation) = applied.unwrap();
-    assert_eq!((changes.len(), generation), (1501, 1 + 4));
+    assert_eq!((changes.len(), generation), (6000, 2));
     lone.stop().await;
 }
 

@@ -82,7 +82,7 @@ async fn a_fabric_is_declared_changed_and_read() {
     assert_eq!(link["resource"]["capacity_bps"], 400_000_000_000_u64);
     assert_eq!(link["resource"]["admin_state"], "ADMIN_STATE_UP");
     let body = json!({"admin_state": "ADMIN_STATE_DOWN"});
-    let masked = format!("{path}?update_mask=admin_state&validate_only=true");
+    let masked = format!("{path}?update_mask=admin_state&validate_only=true&force=true");
     let (status, said) = ask(&lone, "PATCH", &masked, body.clone()).await;
     assert_eq!(
         (status, &said["resource"]["admin_state"]),
@@ -90,7 +90,10 @@ async fn a_fabric_is_declared_changed_and_read() {
     );
     let (_, link) = ask(&lone, "GET", path, Value::Null).await;
     assert_eq!(link["resource"]["admin_state"], "ADMIN_STATE_UP");
-    let (status, _) = ask(&lone, "PATCH", path, body).await;
+    let last = refused(&lone, request("PATCH", path, body.to_string())).await;
+    assert_eq!((last.0, last.1.as_str()), (400, "LAST_PATH"));
+    let forced = format!("{path}?force=true");
+    let (status, _) = ask(&lone, "PATCH", &forced, body).await;
     assert_eq!(status, StatusCode::OK);
     let (_, page) = ask(&lone, "GET", "/v1/links?page_size=1", Value::Null).await;
     assert_eq!(page["links"][0]["admin_state"], "ADMIN_STATE_DOWN");

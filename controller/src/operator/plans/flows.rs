@@ -273,7 +273,6 @@ mod tests {
         let agreed = Agreed {
             topology: bench.topology.clone(),
             pins: bench.pins.clone(),
-            complete: true,
             index: 7,
         };
         let asked = asked("train", size, token).unwrap();
@@ -407,7 +406,6 @@ mod tests {
         let agreed = Agreed {
             topology: bench.topology.clone(),
             pins: bench.pins.clone(),
-            complete: true,
             index: 7,
         };
         let page = |job: &str| {

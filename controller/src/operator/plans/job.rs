@@ -25,8 +25,6 @@ use crate::speaker::Shared;
 pub(super) struct Agreed {
     pub(super) topology: Topology,
     pub(super) pins: Pins,
-    /// No declaration is half written.
-    pub(super) complete: bool,
     /// Up to where it is.
     pub(super) index: u64,
 }
@@ -38,15 +36,12 @@ impl Agreed {
         let look = look::at(shared, index, |reflector| {
             let control = reflector.control();
             let topology = control.declared.topology().clone();
-            let head = control.declared.head();
-            let complete = head.is_none_or(|head| head.applying == 0);
-            (topology, control.pins.clone(), complete, reflector.index())
+            (topology, control.pins.clone(), reflector.index())
         });
-        let (topology, pins, complete, applied) = look.await?;
+        let (topology, pins, applied) = look.await?;
         Ok(Self {
             topology,
             pins,
-            complete,
             index: applied.max(index),
         })
     }

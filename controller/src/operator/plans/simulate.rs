@@ -83,13 +83,8 @@ impl Service {
     /// What there is now.
     async fn base(&self) -> Result<Base, Status> {
         let agreed = job::Agreed::look(&self.shared).await?;
-        let topology = match (agreed.complete, self.led.topology()) {
-            // Switches are programmed from what was complete last.
-            (false, Some(before)) => (*before).clone().with_jobs_of(&agreed.topology),
-            (true, _) | (false, None) => agreed.topology,
-        };
         Ok(Base {
-            topology,
+            topology: agreed.topology,
             pins: agreed.pins,
             plan: self.led.plan(),
             index: agreed.index,
