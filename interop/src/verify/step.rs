@@ -80,7 +80,7 @@ impl Step {
     }
 }
 
-pub(super) const STEPS: [Step; 22] = [
+pub(super) const STEPS: [Step; 23] = [
     Step::verify("format", "cargo fmt --check", tree::format),
     Step::verify(
         "build",
@@ -115,6 +115,11 @@ pub(super) const STEPS: [Step; 22] = [
         "watch",
         "a client follows every change while three leaders are killed",
         tree::watch,
+    ),
+    Step::verify(
+        "last-path",
+        "of the last two spines set down at once one goes down, while twenty leaders are killed",
+        tree::last_path,
     ),
     Step::verify(
         "openapi",

@@ -64,6 +64,11 @@ pub(super) fn watch(_: &mut Verification) -> Result<(), Failure> {
     pass(cargo().args(["bench-watch", "--", "--kills", "3"]))
 }
 
+/// The measure of `cargo bench-last-path`, for a few leaders.
+pub(super) fn last_path(_: &mut Verification) -> Result<(), Failure> {
+    pass(cargo().args(["bench-last-path", "--", "--rounds", "20"]))
+}
+
 pub(super) fn tidy(_: &mut Verification) -> Result<(), Failure> {
     pass(cargo().arg("tidy"))
 }
