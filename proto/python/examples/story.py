@@ -23,8 +23,8 @@ from weft.v1 import fabric_pb2, job_pb2, plan_pb2, watch_pb2
 def story(lab: Lab, kills: int) -> int:
     # Any replica takes any call. The client asks the next one when one does not answer.
     with Client(lab.addresses) as client:
-        # 1. Declare. A fabric is switches and the links between them: here two leaves and two spines. Applying it makes the
-        #    declared fabric this one, and says what differed. The second time nothing does.
+        # 1. Declare. A fabric is switches and the links between them: here two leaves and two spines. Applying it creates
+        #    and updates what is named, and says what differed. The second time nothing does.
         switches, links = fabric()
         ports = host_ports()
         changes = client.apply_fabric("story", switches, links=links, host_ports=ports)

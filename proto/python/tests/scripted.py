@@ -34,8 +34,6 @@ class Replica(fabric_pb2_grpc.FabricServiceServicer, watch_pb2_grpc.WatchService
         self.asked: list[watch_pb2.WatchRequest] = []
         self.applies: list[Apply] = []
         self.applied: list[fabric_pb2.ApplyFabricRequest] = []
-        self.generation = 0
-        self.applying = False
         self.server = grpc.server(futures.ThreadPoolExecutor(8))
         fabric_pb2_grpc.add_FabricServiceServicer_to_server(self, self.server)
         watch_pb2_grpc.add_WatchServiceServicer_to_server(self, self.server)
@@ -47,9 +45,6 @@ class Replica(fabric_pb2_grpc.FabricServiceServicer, watch_pb2_grpc.WatchService
         if self.refusals:
             context.abort_with_status(rpc_status.to_status(self.refusals.pop(0)))
         return fabric_pb2.CreateHostResponse(resource=request.resource)
-
-    def GetFabric(self, request: fabric_pb2.GetFabricRequest, context: grpc.ServicerContext) -> fabric_pb2.GetFabricResponse:
-        return fabric_pb2.GetFabricResponse(generation=self.generation, applying=self.applying)
 
     def ApplyFabric(
         self, request_iterator: Iterator[fabric_pb2.ApplyFabricRequest], context: grpc.ServicerContext

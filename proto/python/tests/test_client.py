@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from google.rpc import code_pb2
 from scripted import Refused, Replica, refusal
 
-from weft import Client, FabricChanged, WeftError
+from weft import Client, WeftError
 from weft.v1 import fabric_pb2
 
 Parts = list[fabric_pb2.ApplyFabricRequest]
@@ -115,128 +115,74 @@ class Fabrics(unittest.TestCase):
 
     def setUp(self) -> None:
         self.replica = Replica()
-        self.replica.generation = 7
         self.addCleanup(self.replica.server.stop, None)
         self.client = Client([self.replica.address], timeout=5, patience=5)
         self.addCleanup(self.client.close)
 
-    def dies(self, generation: int, applying: bool = False, written: str = "", reason: str = "") -> None:
-        """It dies, and then the fabric is of this generation."""
+    def refuses(self, code: int, reason: str = "", part: str = "", **metadata: str) -> None:
+        """It refuses a declaration, before or after a part of an answer."""
 
         def apply(_: Parts) -> Answers:
-            self.replica.generation, self.replica.applying = generation, applying
-            if written:
-                yield self.says(written)
-            raise Refused(refusal(code_pb2.UNAVAILABLE, reason))
-
-        self.replica.applies.append(apply)
-
-    def refuses(self, reason: str, generation: int, applying: bool = False) -> None:
-        def apply(_: Parts) -> Answers:
-            self.replica.generation, self.replica.applying = generation, applying
-            raise Refused(refusal(code_pb2.ABORTED, reason, generation=str(generation)))
-            yield
+            if part:
+                yield self.says(part)
+            raise Refused(refusal(code, reason, **metadata))
 
         self.replica.applies.append(apply)
 
     def answers(self, *names: str) -> None:
-        self.replica.applies.append(lambda _: iter([self.says(*names)]))
+        self.replica.applies.append(lambda _: iter([self.says(name) for name in names]))
 
     def says(self, *names: str) -> fabric_pb2.ApplyFabricResponse:
         changes = [fabric_pb2.ResourceChange(kind=fabric_pb2.RESOURCE_KIND_HOST, name=name) for name in names]
         return fabric_pb2.ApplyFabricResponse(changes=changes)
 
-    def apply(self, generation: int | None = None, validate_only: bool = False) -> list[str]:
+    def apply(self, **options: bool | int) -> list[str]:
         hosts = [fabric_pb2.Host(name=name) for name in ("h1", "h2")]
-        changes = self.client.apply_fabric("pod", hosts=hosts, generation=generation, validate_only=validate_only)
+        changes = self.client.apply_fabric("pod", hosts=hosts, **options)  # type: ignore[arg-type]
         return [it.name for it in changes]
 
-    def asked(self) -> list[int | None]:
-        """The generations that the fabric had to have."""
-        return [it.generation if it.HasField("generation") else None for it in self.replica.applied]
-
-    def test_an_unchanged_fabric_is_applied_again_only_if_it_stays_so(self) -> None:
-        self.dies(7)
+    def test_nothing_is_deleted_forced_or_renamed_unless_that_is_asked_for(self) -> None:
         self.answers("h1", "h2")
         self.assertEqual(self.apply(), ["h1", "h2"])
-        self.assertEqual(self.asked(), [None, 7])
-
-    def test_a_fabric_that_was_written_does_not_differ(self) -> None:
-        self.dies(8, written="h1")
+        first = self.replica.applied[0]
+        self.assertEqual((first.prune, first.force, first.rename, first.validate_only), (False, False, False, False))
+        self.assertFalse(first.HasField("generation"))
         self.answers()
-        self.assertEqual(self.apply(), ["h1"])
-        self.assertEqual(self.asked(), [None, 7])
+        self.assertEqual(self.apply(prune=True, force=True, rename=True, validate_only=True, generation=7), [])
+        first = self.replica.applied[1]
+        self.assertEqual((first.prune, first.force, first.rename, first.validate_only), (True, True, True, True))
+        self.assertEqual((first.generation, first.request_id), (7, ""))
 
-    def test_what_others_did_meanwhile_stays(self) -> None:
-        # It was written, and then somebody changed it.
-        self.dies(9)
-        self.refuses("GENERATION_MISMATCH", 9)
-        with self.assertRaises(FabricChanged) as caught:
-            self.apply()
-        self.assertEqual(self.asked(), [None, 7])
-        self.assertEqual(caught.exception.metadata, {"generation": "9"})
-
-    def test_what_was_written_under_its_id_is_done(self) -> None:
-        self.dies(9, written="h1")
-        self.refuses("REQUEST_ID_REUSED", 9)
-        self.assertEqual(self.apply(), ["h1"])
-        ids = {it.request_id for it in self.replica.applied}
-        self.assertEqual(len(ids), 1)
-        self.assertNotIn("", ids)
-
-    def test_what_is_written_in_part_is_made_whole(self) -> None:
-        self.dies(8, applying=True, written="h1")
+    def test_a_declaration_is_asked_for_again_with_the_same_id(self) -> None:
+        self.refuses(code_pb2.UNAVAILABLE, "OUTCOME_UNKNOWN", part="h1")
+        self.refuses(code_pb2.ABORTED, "FABRIC_BUSY")
         self.answers("h2")
-        self.assertEqual(self.apply(), ["h1", "h2"])
-        self.assertEqual(self.asked(), [None, 8])
+        # The part of the first answer does not count: its end was lost.
+        self.assertEqual(self.apply(generation=7), ["h2"])
+        self.assertEqual(len(self.replica.applied), 3)
+        self.assertEqual(len({it.request_id for it in self.replica.applied}), 1)
+        self.assertEqual([it.generation for it in self.replica.applied], [7, 7, 7])
 
-    def test_an_incomplete_fabric_is_made_whole(self) -> None:
-        self.dies(8, applying=True, reason="FABRIC_INCOMPLETE")
-        self.answers("h2")
-        self.assertEqual(self.apply(), ["h2"])
-        self.assertEqual(self.asked(), [None, 8])
+    def test_a_refusal_is_not_asked_for_again(self) -> None:
+        for code, reason, metadata in (
+            (code_pb2.ABORTED, "GENERATION_MISMATCH", {"generation": "9"}),
+            (code_pb2.FAILED_PRECONDITION, "LAST_PATH", {"leaves": "leaf1, leaf2", "jobs": "train1"}),
+            (code_pb2.FAILED_PRECONDITION, "OTHER_FABRIC", {"declared": "other"}),
+            (code_pb2.INVALID_ARGUMENT, "NOTHING_DECLARED", {}),
+        ):
+            self.refuses(code, reason, **metadata)
+            with self.assertRaises(WeftError) as caught:
+                self.apply()
+            self.assertEqual((caught.exception.reason, caught.exception.metadata), (reason, metadata))
+        self.assertEqual(len(self.replica.applied), 4)
 
-    def test_a_fabric_that_others_are_writing_is_left_to_them(self) -> None:
-        self.dies(8, applying=True)
-        self.refuses("GENERATION_MISMATCH", 9, applying=True)
-        self.refuses("GENERATION_MISMATCH", 10)
-        self.refuses("GENERATION_MISMATCH", 10)
-        with self.assertRaises(FabricChanged):
-            self.apply()
-        self.assertEqual(self.asked(), [None, 8, 9, 7])
-
-    def test_a_connection_that_died_alone_is_waited_for(self) -> None:
-        # The replica lives, and goes on writing.
-        self.dies(8, applying=True)
-        self.refuses("GENERATION_MISMATCH", 9)
-        self.answers()
-        self.assertEqual(self.apply(), [])
-        self.assertEqual(self.asked(), [None, 8, 7])
-
-    def test_a_busy_fabric_is_applied_again_whatever_it_is(self) -> None:
-        self.refuses("FABRIC_BUSY", 9)
-        self.answers("h1", "h2")
-        self.assertEqual(self.apply(), ["h1", "h2"])
-        self.assertEqual(self.asked(), [None, None])
-
-    def test_a_generation_of_the_caller_holds_for_every_try(self) -> None:
-        self.dies(7)
-        self.answers("h1")
-        self.assertEqual(self.apply(generation=7), ["h1"])
-        self.assertEqual(self.asked(), [7, 7])
-
-    def test_another_generation_than_the_callers_is_refused(self) -> None:
-        self.refuses("GENERATION_MISMATCH", 9)
+    def test_a_declaration_that_nobody_answers_says_what_it_was_called(self) -> None:
+        self.client.patience = 0.01
+        self.refuses(code_pb2.UNAVAILABLE, "OUTCOME_UNKNOWN")
         with self.assertRaises(WeftError) as caught:
-            self.apply(generation=7)
-        self.assertNotIsInstance(caught.exception, FabricChanged)
-        self.assertEqual(caught.exception.reason, "GENERATION_MISMATCH")
-
-    def test_a_check_changes_nothing_and_is_asked_for_again(self) -> None:
-        self.dies(9)
-        self.answers("h1")
-        self.assertEqual(self.apply(validate_only=True), ["h1"])
-        self.assertEqual(self.asked(), [None, None])
+            self.apply()
+        self.assertEqual(caught.exception.request_id, self.replica.applied[0].request_id)
+        self.assertTrue(caught.exception.request_id)
 
 
 if __name__ == "__main__":

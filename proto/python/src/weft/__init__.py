@@ -4,14 +4,13 @@ The messages are those of the contract: ``weft.v1.fabric_pb2`` and its neighbour
 """
 
 from weft.client import Client, Stubs
-from weft.error import FabricChanged, RevisionCompacted, WeftError
+from weft.error import RevisionCompacted, WeftError
 from weft.event import Event, JobPlanEvent, LinkStatusEvent, PeerEvent, ResourceEvent, RouteEvent
 from weft.watching import Watch
 
 __all__ = [
     "Client",
     "Event",
-    "FabricChanged",
     "JobPlanEvent",
     "LinkStatusEvent",
     "PeerEvent",

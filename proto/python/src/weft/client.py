@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar, overload
 
 import grpc
 
-from weft.error import FabricChanged, WeftError
+from weft.error import WeftError
 from weft.event import Event, ResourceEvent
 from weft.patience import Patience
 from weft.v1 import (
@@ -112,8 +112,9 @@ class Client:
         """Makes a change once, however often it has to be asked for: with a ``request_id`` of its own unless it has one.
 
         ``ask`` gets the services, a copy of the request with the id, and the timeout. The replicas remember the ids of the last
-        10,000 changes of the fabric: a request that comes again later than that is a change of its own. If nobody answers in
-        time, the change may be made or not, and the error has its ``request_id``: asked for again with it, it is made once.
+        100,000 changes of the fabric, and of the last 10,000 changes of jobs: a request that comes again later than that is a
+        change of its own. If nobody answers in time, the change may be made or not, and the error has its ``request_id``: asked
+        for again with it, it is made once.
         """
         asked = copy.deepcopy(request)
         if not asked.request_id:
@@ -132,61 +133,44 @@ class Client:
         links: Iterable[fabric_pb2.Link] = (),
         host_ports: Iterable[fabric_pb2.HostPort] = (),
         *,
+        prune: bool = False,
+        force: bool = False,
+        rename: bool = False,
         validate_only: bool = False,
         generation: int | None = None,
     ) -> list[fabric_pb2.ResourceChange]:
-        """Makes the declared fabric this one, and says what differed.
+        """Declares these resources, as a whole or not at all, and returns what differed.
 
-        With a ``generation``, that of GetFabric, only if nobody has changed the fabric since. If a replica dies meanwhile, it is
-        asked for again as long as nobody else changes the fabric: what is declared already does not differ any more. If others
-        do, what they did stays: it ends with :class:`FabricChanged`, or as ever if the replicas know that they made this
-        fabric whole before. What a replica wrote and could not say any more is not in the answer. ``patience`` begins anew with
-        every part of an answer.
+        Resources that are not named stay, unless ``prune`` is set. The state of a declared switch or link stays where its
+        ``admin_state`` is ``ADMIN_STATE_UNSPECIFIED``. Two leaves keep a path to each other, unless ``force`` is set. A fabric
+        of another name is not touched, unless ``rename`` is set. With a ``generation``, that of GetFabric, nothing changes if
+        others changed the fabric since. Each of these ends with a :class:`WeftError` and its ``reason``.
+
+        If a replica dies meanwhile, the next one is asked with the same ``request_id``: the declaration is applied once, and an
+        answer that was lost is not repeated, so that the list is empty then. ``patience`` begins anew with every part of an
+        answer.
         """
         parts = list(_parts(display_name, list(switches), list(hosts), list(links), list(host_ports)))
-        parts[0].validate_only = validate_only
+        first = parts[0]
+        first.prune, first.force, first.rename, first.validate_only = prune, force, rename, validate_only
         if not validate_only:
-            parts[0].request_id = str(uuid.uuid4())
-        changed: dict[tuple[int, str], fabric_pb2.ResourceChange] = {}
+            first.request_id = str(uuid.uuid4())
+        if generation is not None:
+            first.generation = generation
         patience = Patience(self.patience)
-        before = generation
-        if before is None and not validate_only:
-            before = self._fabric().generation
-        # The generation that the fabric must have; None: any.
-        wanted = generation
-        # An earlier try may have written something, or everything.
-        in_doubt = False
-        while True:
-            if wanted is not None:
-                parts[0].generation = wanted
-            stubs = self.stubs()
-            try:
-                for answer in stubs.fabric.ApplyFabric(iter(parts), timeout=APPLY_TIMEOUT):
-                    patience.renew()
-                    for change in answer.changes:
-                        changed.setdefault((change.kind, change.name), change)
-                return list(changed.values())
-            except grpc.RpcError as error:
-                known = WeftError.of(error)
-                if in_doubt and known.reason == "REQUEST_ID_REUSED":
-                    # An earlier try made it whole, with another generation. What others did since stays.
-                    return list(changed.values())
-                overtaken = in_doubt and known.reason == "GENERATION_MISMATCH"
-                if not (known.passing or overtaken):
-                    raise known from error
-                fault = error
-            if known.passing:
-                self.next_replica(stubs.address)
-                in_doubt |= not validate_only and known.reason not in NOTHING_WRITTEN
-            fabric = self._fabric() if in_doubt else None
-            if overtaken and wanted == before and fabric is not None and not fabric.applying:
-                raise FabricChanged(known.code, CHANGED, known.reason, known.metadata) from fault
-            if not patience.wait():
-                raise known from fault
-            if fabric is not None:
-                # A fabric that is not complete, and that nobody goes on with, is made whole. A complete one is as it was, or
-                # as it shall be, or somebody else's.
-                wanted = fabric.generation if fabric.applying else before
+
+        def apply(stubs: Stubs) -> list[fabric_pb2.ResourceChange]:
+            changes: list[fabric_pb2.ResourceChange] = []
+            for answer in stubs.fabric.ApplyFabric(iter(parts), timeout=APPLY_TIMEOUT):
+                patience.renew()
+                changes.extend(answer.changes)
+            return changes
+
+        try:
+            return self._retried(apply, patience)
+        except WeftError as error:
+            error.request_id = first.request_id
+            raise
 
     @overload
     def watch(
@@ -234,12 +218,8 @@ class Client:
         )
         return Watch[Event](self, request, after_revision)
 
-    def _fabric(self) -> fabric_pb2.GetFabricResponse:
-        request = fabric_pb2.GetFabricRequest()
-        return self.read(lambda it, timeout: it.fabric.GetFabric(request, timeout=timeout))
-
-    def _retried(self, ask: Callable[[Stubs], Answer]) -> Answer:
-        patience = Patience(self.patience)
+    def _retried(self, ask: Callable[[Stubs], Answer], patience: Patience | None = None) -> Answer:
+        patience = patience or Patience(self.patience)
         while True:
             stubs = self.stubs()
             try:
@@ -275,9 +255,6 @@ def _parts(
 PART = 2_000
 # Seconds for a fabric of 131,072 links.
 APPLY_TIMEOUT = 120.0
-# Refusals of a fabric that come before anything of it is proposed.
-NOTHING_WRITTEN = {"FABRIC_BUSY", "STREAM_TOO_SLOW", "TOO_MANY_APPLIES", "UPGRADING"}
-CHANGED = "others changed the fabric after a replica died while it applied this one; whether it was written before is not known"
 OPTIONS = [
     ("grpc.max_receive_message_length", 64 << 20),
     # A replica that comes back is asked soon.

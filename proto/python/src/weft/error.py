@@ -73,14 +73,6 @@ class RevisionCompacted(WeftError):
         return int(self.metadata.get("oldest_revision", 0))
 
 
-class FabricChanged(WeftError):
-    """A replica died while it applied a fabric, and what is declared now is another one.
-
-    Others changed the fabric since: before that, the declaration was written, or it was not. Asking for it again would undo
-    what they did. Nothing is asked for again: read what is declared, and decide.
-    """
-
-
 NAMED: Mapping[str, type[WeftError]] = {"REVISION_COMPACTED": RevisionCompacted}
 PASSING = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
 PASSING_REASONS = {"FABRIC_BUSY", "TOO_MANY_APPLIES"}
