@@ -4,6 +4,7 @@
 use std::sync::LazyLock;
 
 use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor};
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 /// The descriptors of every message and service.
@@ -25,6 +26,26 @@ pub fn value<M: prost::Message>(name: &str, message: &M) -> Option<Value> {
     let octets = message.encode_to_vec();
     let message = DynamicMessage::decode(descriptor(name)?, octets.as_slice());
     Some(written(&message.ok()?))
+}
+
+/// Message that is written without the fields that have no value, in the order of their numbers.
+pub struct Brief(DynamicMessage);
+
+impl Serialize for Brief {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let options = prost_reflect::SerializeOptions::new()
+            .use_proto_field_name(true)
+            .stringify_64_bit_integers(false);
+        self.0.serialize_with_options(serializer, &options)
+    }
+}
+
+/// Returns a message for a file that people read; `name` is its full name, `weft.v1.Link`. None: there is no message of this name
+/// with these fields.
+pub fn brief<M: prost::Message>(name: &str, message: &M) -> Option<Brief> {
+    let octets = message.encode_to_vec();
+    let message = DynamicMessage::decode(descriptor(name)?, octets.as_slice());
+    Some(Brief(message.ok()?))
 }
 
 /// A message whose type is known at run time only, as JSON.
