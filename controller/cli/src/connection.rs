@@ -6,6 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use prost_types::Timestamp;
+use tokio::time::{Instant, sleep};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Response, Status};
 use weft_proto::v1 as proto;
@@ -99,6 +100,20 @@ impl Connection {
         ask().await
     }
 
+    /// Makes a change that may be asked for twice. While the leader cannot decide it, asks again for some seconds.
+    pub(crate) async fn change<T>(
+        &self,
+        mut ask: impl AsyncFnMut() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let until = Instant::now() + DECIDED_WITHIN;
+        loop {
+            match self.read(async || ask().await).await {
+                Err(Failure::Undecided(_)) if Instant::now() < until => sleep(AGAIN).await,
+                answer => return answer,
+            }
+        }
+    }
+
     /// Leaves a replica that does not answer. False: no connection was open, so that all were tried.
     pub(crate) fn leave(&self) -> bool {
         let opened = self.channel.take().is_some();
@@ -168,6 +183,15 @@ impl Connection {
     ) -> Result<T, Failure> {
         let answer = self.status(call).await?;
         answer.map_err(|status| Failure::from_status(self.address(), &status))
+    }
+
+    /// Returns the answer to a change. A refusal names the option that overrides it.
+    pub(crate) async fn changed<T>(
+        &self,
+        call: impl Future<Output = Result<Response<T>, Status>>,
+    ) -> Result<T, Failure> {
+        let answer = self.status(call).await?;
+        answer.map_err(|status| Failure::of_change(self.address(), &status))
     }
 
     /// The same; what the replica refuses is left for the caller to put in words.
@@ -367,6 +391,10 @@ fn endpoint(address: &str) -> Result<Endpoint, String> {
 
 /// Who takes no connection for so long is passed over, if somebody else may.
 const SILENT: Duration = Duration::from_secs(2);
+/// Time that an election takes, and in which a new leader hears of its links.
+const DECIDED_WITHIN: Duration = Duration::from_secs(8);
+/// Pause between two tries of a change that the leader cannot decide yet.
+const AGAIN: Duration = Duration::from_millis(250);
 /// Changes of one revision come in one answer, at whatever length; what is larger is no answer of weft.
 const ANSWER_MAX_OCTETS: usize = 256 * 1024 * 1024;
 

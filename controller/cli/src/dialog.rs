@@ -14,6 +14,7 @@ use crate::connection::{Connection, Page};
 use crate::failure::Failure;
 use crate::follow::{Follow, News, PATIENCE};
 use crate::output::{self, Format, List, Row, Table};
+use crate::person::Person;
 use crate::progress::Progress;
 use crate::words;
 
@@ -29,11 +30,24 @@ pub(crate) struct Dialog<'a> {
     pub(crate) watch: bool,
     /// What takes long.
     pub(crate) progress: &'a Progress,
+    /// Confirms changes that delete something.
+    pub(crate) person: Person<'a>,
     /// Where to.
     pub(crate) out: &'a mut dyn Write,
 }
 
 impl Dialog<'_> {
+    /// Asks the person whether to go on with `changes`, unless `yes` is set.
+    pub(crate) fn confirm(
+        &mut self,
+        yes: bool,
+        changes: &str,
+        question: &str,
+    ) -> Result<(), Failure> {
+        self.progress.wipe();
+        self.person.confirm(yes, changes, question)
+    }
+
     /// Prints one object where that was asked for. False: something for people was.
     pub(crate) fn object(&mut self, value: &impl Serialize) -> Result<bool, Failure> {
         Ok(output::object(self.out, self.format, value)?)

@@ -1,43 +1,36 @@
 //! `weft fabric`: declares what the network is, and shows what was declared.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
-use clap::{Args, Subcommand};
-use tonic::{Code, Response, Status};
+use clap::Subcommand;
 use weft_proto::v1 as proto;
 
 use crate::connection::{Connection, Page};
 use crate::dialog::{Dialog, PAGE_SIZE};
-use crate::failure::{self, Failure};
-use crate::output::{self, Format, or_dash, printable};
+use crate::failure::Failure;
+use crate::output::{Format, or_dash, printable};
 use crate::{link, switch};
 
 use declared::{Fabric, Host, HostPort, Link, Role, Switch};
 
+mod apply;
+pub(crate) mod changes;
 mod declared;
 mod watch;
+
+pub(crate) use apply::{other_fabric, send};
+pub(crate) use declared::parts;
 
 /// What can be done with the fabric.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Replace the declared fabric by a file's; on an error nothing changes.
-    Apply(Apply),
+    /// Declare what a file names; on an error nothing changes.
+    Apply(apply::Apply),
     /// Show the declared fabric; with -o yaml, as a file that can be applied.
     Show,
     /// Follow every change of it, and of jobs; on the death of a replica it goes on at another one.
     Watch(watch::Watch),
-}
-
-/// A declaration.
-#[derive(Args)]
-pub(crate) struct Apply {
-    /// Fabric file, YAML or JSON.
-    file: PathBuf,
-    /// Check everything, change nothing.
-    #[arg(long)]
-    dry_run: bool,
 }
 
 impl Command {
@@ -49,73 +42,6 @@ impl Command {
             Self::Watch(watch) => watch.run(dialog).await,
         }
     }
-}
-
-impl Apply {
-    async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-        let connection = &dialog.connection;
-        let name = self.file.display();
-        let fabric = read(&self.file)?;
-        let fabric_name = printable(&fabric.name);
-        let mut client = connection.fabric().await?;
-        let parts = tokio_stream::iter(fabric.parts(self.dry_run));
-        let refused = |status: &Status| match status.code() {
-            Code::InvalidArgument => Failure::Refused(format!("{name}: {}", failure::said(status))),
-            _ => Failure::from_status(connection.address(), status),
-        };
-        // The whole is read, checked and compared before the first part of the answer, and others may be writing.
-        let connection = &connection.patient(APPLY_TIMEOUT);
-        let answer = connection.status(client.apply_fabric(parts)).await?;
-        let mut answer = answer.map_err(|status| refused(&status))?;
-        let mut applied = proto::ApplyFabricResponse::default();
-        while let Some(part) = {
-            let part = async { answer.message().await.map(Response::new) };
-            let part = connection.status(part).await?;
-            part.map_err(|status| refused(&status))?
-        } {
-            add(&mut applied, part);
-            let count = applied.changes.len();
-            dialog.progress.say(format!("{count} changes so far"));
-        }
-        if dialog.object(&output::message("weft.v1.ApplyFabricResponse", &applied))? {
-            return Ok(());
-        }
-        let verdict = match self.dry_run {
-            true => "valid, nothing changed; it would be",
-            false => "applied",
-        };
-        writeln!(
-            dialog.out,
-            "fabric {fabric_name} {verdict}: {}",
-            summary(&applied)
-        )?;
-        Ok(())
-    }
-}
-
-/// Adds a part of an answer to those before it.
-fn add(whole: &mut proto::ApplyFabricResponse, part: proto::ApplyFabricResponse) {
-    whole.header = part.header;
-    whole.generation = part.generation;
-    whole.changes.extend(part.changes);
-}
-
-fn summary(applied: &proto::ApplyFabricResponse) -> String {
-    let count = |kind: proto::ChangeType| {
-        let changes = applied.changes.iter();
-        changes
-            .filter(|change| change.change_type() == kind)
-            .count()
-    };
-    let generation = applied.generation;
-    let generation = generation.map(|it| format!(", generation {it}"));
-    format!(
-        "{} created, {} updated, {} deleted{}",
-        count(proto::ChangeType::Created),
-        count(proto::ChangeType::Updated),
-        count(proto::ChangeType::Deleted),
-        generation.unwrap_or_default()
-    )
 }
 
 /// The word for a kind.
@@ -140,7 +66,7 @@ fn read(file: &Path) -> Result<Fabric, Failure> {
 /// The fabric that a file declares, in one message.
 pub(crate) fn read_whole(file: &Path) -> Result<proto::Fabric, Failure> {
     let mut whole = proto::Fabric::default();
-    for part in read(file)?.parts(false) {
+    for part in read(file)?.parts() {
         whole.display_name.push_str(&part.display_name);
         whole.switches.extend(part.switches);
         whole.hosts.extend(part.hosts);
@@ -151,31 +77,22 @@ pub(crate) fn read_whole(file: &Path) -> Result<proto::Fabric, Failure> {
 }
 
 async fn show(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let (fabric, incomplete) = whole(dialog).await?;
-    if incomplete && !dialog.format.is_for_people() {
-        let reason = "a part of a declaration only: one is being written, or was given up and has to be applied again";
-        return Err(Failure::Unmet(reason.to_owned()));
-    }
+    let fabric = whole(dialog).await?;
     if dialog.object(&fabric)? {
         return Ok(());
     }
-    tables(&fabric, dialog)?;
-    if incomplete && dialog.format != Format::Name {
-        let text = "\nincomplete: it is being written, or has to be applied again";
-        writeln!(dialog.out, "{text}")?;
-    }
-    Ok(())
+    tables(&fabric, dialog)
 }
 
-/// Everything that is declared, as of one generation, and whether it is a part of a declaration only.
-async fn whole(dialog: &Dialog<'_>) -> Result<(Fabric, bool), Failure> {
+/// Everything that is declared, as of one generation.
+async fn whole(dialog: &Dialog<'_>) -> Result<Fabric, Failure> {
     let connection = &dialog.connection;
     for _ in 0..SHOW_ATTEMPTS {
         let before = head(connection).await?;
-        let (generation, applying) = (before.generation, before.applying);
+        let generation = before.generation;
         let fabric = pages(dialog, before).await?;
         if head(connection).await?.generation == generation {
-            return Ok((fabric, applying));
+            return Ok(fabric);
         }
     }
     let reason = "the fabric changes while it is read";
@@ -200,7 +117,7 @@ async fn pages(dialog: &Dialog<'_>, head: proto::GetFabricResponse) -> Result<Fa
     };
     let mut fabric = Fabric {
         name: head.display_name,
-        generation: head.generation,
+        generation: Some(head.generation),
         ..Fabric::default()
     };
     let ask = async |token| switch::page(connection, token).await;
@@ -222,7 +139,11 @@ async fn pages(dialog: &Dialog<'_>, head: proto::GetFabricResponse) -> Result<Fa
     Ok(fabric)
 }
 
-async fn hosts(connection: &Connection, page_token: String) -> Result<Page<proto::Host>, Failure> {
+/// One page of hosts.
+pub(crate) async fn hosts(
+    connection: &Connection,
+    page_token: String,
+) -> Result<Page<proto::Host>, Failure> {
     let mut client = connection.fabric().await?;
     let request = proto::ListHostsRequest {
         page_size: PAGE_SIZE,
@@ -253,14 +174,15 @@ pub(crate) async fn host_ports(
 
 fn tables(fabric: &Fabric, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
     let names = dialog.format == Format::Name;
-    if *fabric == Fabric::default() {
+    if fabric.name.is_empty() && fabric.is_empty() {
         if !names {
             writeln!(dialog.out, "no fabric is declared")?;
         }
         return Ok(());
     }
     if !names {
-        let (name, generation) = (printable(&fabric.name), fabric.generation);
+        let name = printable(&fabric.name);
+        let generation = fabric.generation.unwrap_or_default();
         writeln!(dialog.out, "fabric {name}, generation {generation}\n")?;
     }
     let switches: Vec<_> = fabric.switches.iter().map(switch_row).collect();
@@ -290,7 +212,7 @@ fn switch_row(switch: &Switch) -> Vec<String> {
         role.to_owned(),
         or_dash(&switch.vtep_address),
         or_dash(&switch.agent_address),
-        state(switch.down).to_owned(),
+        state(switch.down == Some(true)).to_owned(),
     ]
 }
 
@@ -304,7 +226,7 @@ fn link_row(link: &Link) -> Vec<String> {
         or_dash(&a.address),
         or_dash(&b.address),
         rate(link.capacity_bps),
-        state(link.down).to_owned(),
+        state(link.down == Some(true)).to_owned(),
     ]
 }
 
@@ -338,8 +260,6 @@ pub(crate) fn rate(bps: u64) -> String {
     }
 }
 
-/// A large declaration is read, checked and compared by then, also when another one is written before it.
-const APPLY_TIMEOUT: Duration = Duration::from_secs(600);
 /// Times that a fabric is read while others change it.
 const SHOW_ATTEMPTS: usize = 5;
 

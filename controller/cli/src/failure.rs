@@ -18,6 +18,8 @@ pub(crate) enum Failure {
         /// What came instead of an answer.
         reason: String,
     },
+    /// The leader cannot decide the change yet. Nothing was changed.
+    Undecided(String),
     /// The answer is there, and things are not as they should be.
     Unmet(String),
     /// Standard output does not take the answer.
@@ -31,7 +33,7 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Refused(_) | Self::Unwritten(_) => REFUSED,
-            Self::Unanswered { .. } => UNANSWERED,
+            Self::Unanswered { .. } | Self::Undecided(_) => UNANSWERED,
             Self::Unmet(_) => UNMET,
             Self::Unread => 0,
         }
@@ -62,11 +64,28 @@ impl Failure {
         }
     }
 
+    /// Returns the meaning of a status that `address` answered to a change. A refusal names the option that overrides it.
+    pub(crate) fn of_change(address: &str, status: &Status) -> Self {
+        match reason(status).as_str() {
+            "LAST_PATH" => Self::Refused(last_path(status)),
+            "LEADER_UNSURE" => Self::Undecided(format!(
+                "{}; nothing was changed: repeat in some seconds, or with --force",
+                said(status)
+            )),
+            "NO_LEADER" => Self::Undecided(format!(
+                "{}; nothing was changed: see `weft replica list`",
+                said(status)
+            )),
+            _ => Self::from_status(address, status),
+        }
+    }
+
     /// The same, of a question that was asked after something was done.
     pub(crate) fn after(self, done: &str) -> Self {
         match self {
             Self::Refused(reason) => Self::Refused(format!("{done}; {reason}")),
             Self::Unmet(reason) => Self::Unmet(format!("{done}; {reason}")),
+            Self::Undecided(reason) => Self::Undecided(format!("{done}; {reason}")),
             Self::Unanswered { address, reason } => Self::Unanswered {
                 address,
                 reason: format!("{reason}; {done}"),
@@ -80,6 +99,7 @@ impl Failure {
         match self {
             Self::Refused(reason) => Self::Refused(format!("{reason}{more}")),
             Self::Unmet(reason) => Self::Unmet(format!("{reason}{more}")),
+            Self::Undecided(reason) => Self::Undecided(format!("{reason}{more}")),
             Self::Unanswered { address, reason } => Self::Unanswered {
                 address,
                 reason: format!("{reason}{more}"),
@@ -100,7 +120,9 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(reason) | Self::Unmet(reason) => f.write_str(reason),
+            Self::Refused(reason) | Self::Undecided(reason) | Self::Unmet(reason) => {
+                f.write_str(reason)
+            }
             Self::Unanswered { address, reason } => write!(f, "no answer from {address}: {reason}"),
             Self::Unwritten(error) => write!(f, "standard output: {error}"),
             Self::Unread => f.write_str("standard output: closed"),
@@ -129,6 +151,31 @@ pub(crate) fn said(status: &Status) -> String {
         0 | 1 => status.message().to_owned(),
         _ => fields.join("; "),
     }
+}
+
+/// Returns the reason of a refusal, as the services document them; empty if the status has none.
+pub(crate) fn reason(status: &Status) -> String {
+    let info = status.get_details_error_info();
+    info.map(|it| it.reason).unwrap_or_default()
+}
+
+/// Returns a value that a refusal has beside its reason; empty if it has none of this name.
+pub(crate) fn metadata(status: &Status, name: &str) -> String {
+    let info = status.get_details_error_info();
+    let value = info.and_then(|mut it| it.metadata.remove(name));
+    value.unwrap_or_default()
+}
+
+/// Returns the text of a refusal that protects the last path between leaves: the leaves, the jobs and the remedy.
+fn last_path(status: &Status) -> String {
+    let mut text = said(status);
+    for name in ["leaves", "jobs"] {
+        let value = metadata(status, name);
+        if !value.is_empty() && !text.contains(&value) {
+            text += &format!("; {name}: {value}");
+        }
+    }
+    text + "; nothing was changed. Repeat with --force to accept that"
 }
 
 /// The innermost cause, where the words that mean something are.

@@ -20,6 +20,14 @@ impl Fault {
         }
     }
 
+    /// Returns a fault of the text as a whole.
+    pub(crate) fn whole(reason: impl Into<String>) -> Self {
+        Self {
+            place: None,
+            reason: reason.into(),
+        }
+    }
+
     /// A fault with its reason replaced, if `words` has a better text for it. The reason begins with the path of the field.
     pub(crate) fn in_words(mut self, words: impl FnOnce(&str) -> Option<String>) -> Self {
         if let Some(reason) = words(&self.reason) {

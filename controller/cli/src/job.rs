@@ -242,6 +242,25 @@ async fn replace(
     Ok(answer.map(|it| it.resource))
 }
 
+/// Makes a job what it is here: replaces one that is present, or creates it.
+pub(crate) async fn put(
+    job: &proto::Job,
+    is_present: bool,
+    connection: &Connection,
+) -> Result<(), Failure> {
+    let request_id = request_id();
+    let question = async || {
+        let (job, id) = (job.clone(), request_id.clone());
+        let answer = if is_present {
+            replace(job, id, false, connection).await?
+        } else {
+            create(job, id, false, connection).await?
+        };
+        answer.map_err(|status| Failure::of_change(connection.address(), &status))
+    };
+    connection.change(question).await.map(drop)
+}
+
 async fn renew(name: String, ttl: Duration, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
     let job = proto::Job {
         name: name.clone(),
@@ -298,9 +317,22 @@ async fn update(
 }
 
 async fn delete(name: String, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let connection = &dialog.connection;
+    let answer = remove(&name, &dialog.connection).await?;
+    if !dialog.object(&output::message("weft.v1.DeleteJobResponse", &answer))? {
+        let revision = answer.header.unwrap_or_default().revision;
+        let name = printable(&name);
+        writeln!(dialog.out, "job {name} deleted, revision {revision}")?;
+    }
+    Ok(())
+}
+
+/// Deletes a job.
+pub(crate) async fn remove(
+    name: &str,
+    connection: &Connection,
+) -> Result<proto::DeleteJobResponse, Failure> {
     let request = proto::DeleteJobRequest {
-        name: name.clone(),
+        name: name.to_owned(),
         request_id: request_id(),
         ..proto::DeleteJobRequest::default()
     };
@@ -308,13 +340,7 @@ async fn delete(name: String, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         let mut client = connection.jobs().await?;
         connection.answer(client.delete_job(request.clone())).await
     };
-    let answer = connection.read(question).await?;
-    if !dialog.object(&output::message("weft.v1.DeleteJobResponse", &answer))? {
-        let revision = answer.header.unwrap_or_default().revision;
-        let name = printable(&name);
-        writeln!(dialog.out, "job {name} deleted, revision {revision}")?;
-    }
-    Ok(())
+    connection.read(question).await
 }
 
 fn mask(path: &str) -> FieldMask {

@@ -43,6 +43,9 @@ pub(crate) enum Command {
         /// SWITCH:INTERFACE--SWITCH:INTERFACE.
         #[arg(add = completion::links())]
         link: String,
+        /// Do it even if two leaves lose their last path to each other.
+        #[arg(long)]
+        force: bool,
     },
 }
 
@@ -53,8 +56,8 @@ impl Command {
             Self::List => list(dialog).await,
             Self::Show { link } => show(&link, dialog).await,
             Self::Status { link } => status::show(link, dialog).await,
-            Self::Up { link } => set(&link, AdminState::Up, dialog).await,
-            Self::Down { link } => set(&link, AdminState::Down, dialog).await,
+            Self::Up { link } => set(&link, AdminState::Up, false, dialog).await,
+            Self::Down { link, force } => set(&link, AdminState::Down, force, dialog).await,
         }
     }
 }
@@ -113,7 +116,12 @@ async fn show(link: &str, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
     }
 }
 
-async fn set(link: &str, state: AdminState, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+async fn set(
+    link: &str,
+    state: AdminState,
+    force: bool,
+    dialog: &mut Dialog<'_>,
+) -> Result<(), Failure> {
     let connection = &dialog.connection;
     // Twice is once: another replica may be asked the same.
     let request_id = request_id();
@@ -128,6 +136,7 @@ async fn set(link: &str, state: AdminState, dialog: &mut Dialog<'_>) -> Result<(
                 paths: vec!["admin_state".to_owned()],
             }),
             request_id: request_id.clone(),
+            force,
             ..proto::UpdateLinkRequest::default()
         };
         let mut client = connection.fabric().await?;
@@ -159,9 +168,9 @@ async fn of_either_name<T>(
         {
             answer = Ok(found);
         }
-        answer.map_err(|status| Failure::from_status(connection.address(), &status))
+        answer.map_err(|status| Failure::of_change(connection.address(), &status))
     };
-    connection.read(question).await
+    connection.change(question).await
 }
 
 impl Row for proto::Link {

@@ -2,7 +2,7 @@
 //!
 //! Each noun has its file, which knows its questions, its row and its columns.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufReader, BufWriter, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use connection::Connection;
 use dialog::Dialog;
 use failure::Failure;
 use output::{Format, printable, printable_lines};
+use person::Person;
 use progress::{Progress, Screen};
 
 mod agent;
@@ -33,6 +34,7 @@ mod mac;
 mod manual;
 mod output;
 mod peer;
+mod person;
 mod pin;
 mod plan;
 mod progress;
@@ -216,7 +218,10 @@ fn main() -> ExitCode {
         progress: &progress,
     };
     let mut out = BufWriter::new(screen);
-    let result = run(arguments, &progress, &mut out).and_then(|()| Ok(out.flush()?));
+    // Standard input stays unlocked: a file named `-` is read from it, too.
+    let (mut input, mut questions) = (BufReader::new(io::stdin()), io::stderr());
+    let person = Person::new(person::is_present(), &mut input, &mut questions);
+    let result = run(arguments, &progress, person, &mut out).and_then(|()| Ok(out.flush()?));
     drop(out);
     for note in progress.notes() {
         let _ = writeln!(io::stderr(), "weft: {}", printable(&note));
@@ -246,17 +251,23 @@ fn explain(help: &clap::Error) -> ExitCode {
     })
 }
 
-fn run(arguments: Arguments, progress: &Progress, out: &mut dyn Write) -> Result<(), Failure> {
+fn run<'a>(
+    arguments: Arguments,
+    progress: &'a Progress,
+    person: Person<'a>,
+    out: &'a mut dyn Write,
+) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(progress.during(ask(arguments, progress, out)))
+    runtime.block_on(progress.during(ask(arguments, progress, person, out)))
 }
 
-async fn ask(
+async fn ask<'a>(
     arguments: Arguments,
-    progress: &Progress,
-    out: &mut dyn Write,
+    progress: &'a Progress,
+    person: Person<'a>,
+    out: &'a mut dyn Write,
 ) -> Result<(), Failure> {
     let Arguments {
         address,
@@ -281,6 +292,7 @@ async fn ask(
         headers: !no_headers,
         watch,
         progress,
+        person,
         out,
     };
     match noun {

@@ -69,7 +69,8 @@ impl Progress {
         }
     }
 
-    fn wipe(&self) {
+    /// Takes the line away until the next second: something else is printed where it stands.
+    pub(crate) fn wipe(&self) {
         if self.drawn.replace(false) {
             write("\r\x1b[K");
         }

@@ -36,6 +36,9 @@ pub(crate) enum Command {
         /// Its name.
         #[arg(add = completion::switches())]
         switch: String,
+        /// Do it even if two leaves lose their last path to each other.
+        #[arg(long)]
+        force: bool,
     },
 }
 
@@ -45,8 +48,8 @@ impl Command {
         match self {
             Self::List => list(dialog).await,
             Self::Show { switch } => show(switch, dialog).await,
-            Self::Up { switch } => set(switch, AdminState::Up, dialog).await,
-            Self::Down { switch } => set(switch, AdminState::Down, dialog).await,
+            Self::Up { switch } => set(switch, AdminState::Up, false, dialog).await,
+            Self::Down { switch, force } => set(switch, AdminState::Down, force, dialog).await,
         }
     }
 }
@@ -123,7 +126,12 @@ async fn show(name: String, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
     }
 }
 
-async fn set(name: String, state: AdminState, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+async fn set(
+    name: String,
+    state: AdminState,
+    force: bool,
+    dialog: &mut Dialog<'_>,
+) -> Result<(), Failure> {
     let connection = &dialog.connection;
     // Twice is once: another replica may be asked the same.
     let request_id = request_id();
@@ -138,12 +146,13 @@ async fn set(name: String, state: AdminState, dialog: &mut Dialog<'_>) -> Result
                 paths: vec!["admin_state".to_owned()],
             }),
             request_id: request_id.clone(),
+            force,
             ..proto::UpdateSwitchRequest::default()
         };
         let mut client = connection.fabric().await?;
-        connection.answer(client.update_switch(request)).await
+        connection.changed(client.update_switch(request)).await
     };
-    let answer = connection.read(question).await?;
+    let answer = connection.change(question).await?;
     let switch = answer.resource.unwrap_or_default();
     if !dialog.object(&switch.object())? {
         let revision = answer.header.unwrap_or_default().revision;

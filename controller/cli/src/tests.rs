@@ -1,9 +1,11 @@
 //! The commands as they are typed, against a small replica in this process.
 
+mod apply;
 mod decision;
 mod hooks;
 mod import;
 mod job;
+mod memory;
 mod operator;
 mod replica;
 mod simulation;
@@ -23,8 +25,9 @@ use weft_proto::v1::{
 
 use self::replica::{REPLICA, Replica, services};
 use crate::failure::Failure;
+use crate::person::Person;
 use crate::progress::Progress;
-use crate::{Arguments, ask, shown};
+use crate::{Arguments, shown};
 
 /// Starts the replica, types `words` at it, and gives what was printed.
 async fn typed(words: &[&str]) -> (String, Result<(), Failure>) {
@@ -54,6 +57,33 @@ async fn typed_as(words: &[&str]) -> (String, Result<(), Failure>) {
     let mut out = Vec::new();
     let result = ask(arguments, &Progress::new(), &mut out).await;
     (String::from_utf8(out).unwrap(), result)
+}
+
+/// Runs a command where nobody can be asked.
+async fn ask(
+    arguments: Arguments,
+    progress: &Progress,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let (mut input, mut screen) = (std::io::empty(), std::io::sink());
+    let person = Person::new(false, &mut input, &mut screen);
+    crate::ask(arguments, progress, person, out).await
+}
+
+/// Types `words` at an address where a person answers questions with `answer`. Returns the questions, too.
+async fn typed_by_a_person(
+    address: SocketAddr,
+    words: &[&str],
+    answer: &str,
+) -> (String, String, Result<(), Failure>) {
+    let address = address.to_string();
+    let words = [&["weft", "--address", &address], words].concat();
+    let arguments = Arguments::try_parse_from(words).unwrap();
+    let (mut input, mut screen, mut out) = (answer.as_bytes(), Vec::new(), Vec::new());
+    let person = Person::new(true, &mut input, &mut screen);
+    let result = crate::ask(arguments, &Progress::new(), person, &mut out).await;
+    let text = |octets| String::from_utf8(octets).unwrap();
+    (text(out), text(screen), result)
 }
 
 /// What is said on standard error, and the exit code.
@@ -266,15 +296,15 @@ async fn a_fabric_file_is_applied_or_refused_with_its_name() {
     );
     assert_eq!(
         typed(&["fabric", "apply", &path, "--dry-run"]).await.0,
-        "fabric example valid, nothing changed; it would be: 2 created, 0 updated, 0 deleted, generation 100\n"
+        "fabric example valid, nothing changed; it would be: 2 created, 0 updated, 0 deleted\n"
     );
     writeln!(file, "nam: 1").unwrap();
     let (said, code) = refused(&["fabric", "apply", &path]).await;
     let expected = format!(
-        "{path}:3:1: unknown field `nam`, expected one of `name`, `switches`, `hosts`, `links`, `host_ports`, `generation`, `revision`"
+        "{path}:3:1: unknown field `nam`, expected one of `name`, `generation`, `switches`, `hosts`, `links`, `host_ports`, `revision`"
     );
     assert_eq!((said, code), (expected, 1));
-    std::fs::write(&path, "name: bad\n").unwrap();
+    std::fs::write(&path, "name: bad\nhosts: [{name: h1}]\n").unwrap();
     let (said, code) = refused(&["fabric", "apply", &path]).await;
     assert_eq!(
         (said, code),
@@ -301,7 +331,7 @@ async fn the_shown_fabric_has_the_fields_of_a_file() {
                     - name: leaf2\n  role: leaf\n  vtep_address: ''\n  agent_address: ''\n";
     assert_eq!(
         printed,
-        format!("name: example\nswitches:\n{switches}links: []\nhost_ports: []\ngeneration: 0\n")
+        format!("name: example\ngeneration: 0\nswitches:\n{switches}links: []\nhost_ports: []\n")
     );
 }
 

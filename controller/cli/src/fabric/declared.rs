@@ -15,6 +15,9 @@ use crate::fault::Fault;
 pub(super) struct Fabric {
     /// A name to show.
     pub(super) name: String,
+    /// Generation that the fabric must have; None: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) generation: Option<u64>,
     /// Leaves and spines.
     #[serde(default)]
     pub(super) switches: Vec<Switch>,
@@ -27,9 +30,9 @@ pub(super) struct Fabric {
     /// Ports with hosts.
     #[serde(default)]
     pub(super) host_ports: Vec<HostPort>,
-    /// Counts the changes of the fabric; in a file it says nothing.
-    #[serde(default, alias = "revision")]
-    pub(super) generation: u64,
+    /// Field of files of earlier releases, without an effect.
+    #[serde(default, skip_serializing)]
+    pub(super) revision: Option<u64>,
 }
 
 /// `weft.v1.Switch`.
@@ -70,9 +73,9 @@ pub(super) struct Switch {
     /// The pod that it stands in.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) pod: String,
-    /// Administratively down: nothing goes over the spine.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(super) down: bool,
+    /// True if an operator took the spine out of service; None: the state that it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) down: Option<bool>,
     /// What its tables can hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) limits: Option<SwitchLimits>,
@@ -136,9 +139,9 @@ pub(super) struct Link {
     pub(super) b: LinkEnd,
     /// Bits per second in each direction, up to 2^64 - 1. A replica refuses 0.
     pub(super) capacity_bps: u64,
-    /// Administratively down.
-    #[serde(default)]
-    pub(super) down: bool,
+    /// True if an operator took the link out of service; None: the state that it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) down: Option<bool>,
     /// Percent of the capacity that weft leaves alone.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) derating_percent: u32,
@@ -214,11 +217,14 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-fn admin_state(down: bool) -> i32 {
-    match down {
-        true => proto::AdminState::Down.into(),
-        false => proto::AdminState::Up.into(),
-    }
+/// Returns the state that a file states; UNSPECIFIED: the state that the resource has.
+fn admin_state(down: Option<bool>) -> i32 {
+    let state = match down {
+        Some(true) => proto::AdminState::Down,
+        Some(false) => proto::AdminState::Up,
+        None => proto::AdminState::Unspecified,
+    };
+    state.into()
 }
 
 impl Fabric {
@@ -227,8 +233,16 @@ impl Fabric {
         Ok(serde_yaml_ng::from_str(text)?)
     }
 
-    /// The declaration in parts, each far below the size of a message; the first one says the rest.
-    pub(super) fn parts(self, validate_only: bool) -> Vec<proto::ApplyFabricRequest> {
+    /// True if it names no switch, host, link or host port.
+    pub(super) fn is_empty(&self) -> bool {
+        self.switches.is_empty()
+            && self.hosts.is_empty()
+            && self.links.is_empty()
+            && self.host_ports.is_empty()
+    }
+
+    /// Returns the declaration in parts, each far below the size of a message.
+    pub(super) fn parts(self) -> Vec<proto::ApplyFabricRequest> {
         let named = self.host_ports.iter().map(|port| port.host.clone());
         let mut hosts: Vec<proto::Host> = self.hosts.into_iter().map(Into::into).collect();
         let declared: BTreeSet<String> = hosts.iter().map(|host| host.name.clone()).collect();
@@ -238,26 +252,38 @@ impl Fabric {
             name,
             ..proto::Host::default()
         }));
-        let mut parts = vec![proto::ApplyFabricRequest {
+        let whole = proto::Fabric {
             display_name: self.name,
-            validate_only,
-            ..proto::ApplyFabricRequest::default()
-        }];
-        let switches = self.switches.into_iter().map(proto::Switch::from);
-        spread(&mut parts, switches, |part| &mut part.switches);
-        spread(&mut parts, hosts.into_iter(), |part| &mut part.hosts);
-        let links = self.links.into_iter().map(proto::Link::from);
-        spread(&mut parts, links, |part| &mut part.links);
-        let ports = self.host_ports.into_iter().map(proto::HostPort::from);
-        spread(&mut parts, ports, |part| &mut part.host_ports);
-        parts
+            switches: self.switches.into_iter().map(Into::into).collect(),
+            hosts,
+            links: self.links.into_iter().map(Into::into).collect(),
+            host_ports: self.host_ports.into_iter().map(Into::into).collect(),
+        };
+        parts(whole, self.generation)
     }
+}
+
+/// Returns a declaration in parts, each far below the size of a message. The first one has the name and the generation.
+pub(crate) fn parts(
+    fabric: proto::Fabric,
+    generation: Option<u64>,
+) -> Vec<proto::ApplyFabricRequest> {
+    let mut parts = vec![proto::ApplyFabricRequest {
+        display_name: fabric.display_name,
+        generation,
+        ..proto::ApplyFabricRequest::default()
+    }];
+    spread(&mut parts, fabric.switches, |part| &mut part.switches);
+    spread(&mut parts, fabric.hosts, |part| &mut part.hosts);
+    spread(&mut parts, fabric.links, |part| &mut part.links);
+    spread(&mut parts, fabric.host_ports, |part| &mut part.host_ports);
+    parts
 }
 
 /// Adds resources to the last part, and to new ones when that is full.
 fn spread<R: Message>(
     parts: &mut Vec<proto::ApplyFabricRequest>,
-    resources: impl Iterator<Item = R>,
+    resources: Vec<R>,
     of: fn(&mut proto::ApplyFabricRequest) -> &mut Vec<R>,
 ) {
     let mut octets = PART_OCTETS_MAX;
@@ -312,7 +338,7 @@ impl From<proto::Switch> for Switch {
             proto::SwitchRole::Spine => Role::Spine,
             proto::SwitchRole::Unspecified => Role::Unspecified,
         };
-        let down = switch.admin_state() == proto::AdminState::Down;
+        let down = (switch.admin_state() == proto::AdminState::Down).then_some(true);
         Self {
             name: switch.name,
             role,
@@ -374,7 +400,7 @@ impl From<Link> for proto::Link {
 
 impl From<proto::Link> for Link {
     fn from(link: proto::Link) -> Self {
-        let down = link.admin_state() == proto::AdminState::Down;
+        let down = (link.admin_state() == proto::AdminState::Down).then_some(true);
         let [a, b] = [link.a, link.b].map(|end| end.map(LinkEnd::from).unwrap_or_default());
         let usual = format!("{}:{}--{}:{}", a.switch, a.interface, b.switch, b.interface);
         Self {
@@ -482,7 +508,7 @@ mod tests {
             name: fabric.name.clone(),
             ..Fabric::default()
         };
-        for part in fabric.clone().parts(false) {
+        for part in fabric.clone().parts() {
             back.switches
                 .extend(part.switches.into_iter().map(Switch::from));
             back.links.extend(part.links.into_iter().map(Link::from));
@@ -502,7 +528,7 @@ switches:
 links: [{a: {switch: leaf1, interface: i, address: 192.0.2.2}, b: {switch: spine1, interface: i, address: 192.0.2.3}, capacity_bps: 1, derating_percent: 25}]
 host_ports: [{switch: leaf1, interface: j, udp_port_formula: kernel}]";
         let fabric = Fabric::parse(text).unwrap();
-        assert!(fabric.switches[0].down && fabric.switches[1].limits.is_some());
+        assert!(fabric.switches[0].down == Some(true) && fabric.switches[1].limits.is_some());
         let port = fabric.host_ports[0].clone();
         assert_eq!(port.udp_port_formula, UdpPortFormula::Kernel);
         assert_eq!(HostPort::from(proto::HostPort::from(port.clone())), port);
@@ -532,8 +558,7 @@ host_ports: [{switch: leaf1, interface: j, udp_port_formula: kernel}]";
 name: a
 hosts: [{name: h1, labels: {rack: r1}}]
 host_ports: [{switch: s, interface: i, host: h1}, {switch: s, interface: j, host: h2}, {switch: s, interface: k}]";
-        let parts = Fabric::parse(text).unwrap().parts(true);
-        assert!(parts[0].validate_only && !parts[1].validate_only);
+        let parts = Fabric::parse(text).unwrap().parts();
         let hosts = parts.iter().flat_map(|part| &part.hosts);
         let hosts: Vec<_> = hosts
             .map(|host| (host.name.as_str(), host.labels.len()))
@@ -562,8 +587,30 @@ host_ports: [{switch: s, interface: i, host: h1}, {switch: s, interface: j, host
                 fabric.host_ports[0].vni,
                 fabric.generation
             ),
-            (0, 0, 0)
+            (0, 0, None)
         );
+    }
+
+    #[test]
+    fn a_state_is_sent_only_where_the_file_states_it() {
+        let text = "
+name: a
+generation: 7
+switches: [{name: s, role: spine}, {name: t, role: spine, down: false}, {name: u, role: spine, down: true}]
+links: [{a: {switch: s, interface: i}, b: {switch: t, interface: i}, capacity_bps: 1}]";
+        let parts = Fabric::parse(text).unwrap().parts();
+        assert_eq!(parts[0].generation, Some(7));
+        let switches = parts.iter().flat_map(|part| &part.switches);
+        let states: Vec<_> = switches.map(proto::Switch::admin_state).collect();
+        use proto::AdminState as State;
+        assert_eq!(states, [State::Unspecified, State::Up, State::Down]);
+        let link = parts.iter().flat_map(|part| &part.links).next().unwrap();
+        assert_eq!(link.admin_state(), State::Unspecified);
+        let up = proto::Link {
+            admin_state: State::Up.into(),
+            ..link.clone()
+        };
+        assert_eq!(Link::from(up).down, None);
     }
 
     /// As of a link, 0 is for a replica to refuse, and what is not known is not printed as 0.
@@ -615,7 +662,7 @@ host_ports: [{switch: s, interface: j, capacity_bps: 18446744073709551615}]";
         ("links: []", ":1:1: missing field `name`"),
         (
             "name: a\ncolour: red",
-            ":2:1: unknown field `colour`, expected one of `name`, `switches`, `hosts`, `links`, `host_ports`, `generation`, `revision`",
+            ":2:1: unknown field `colour`, expected one of `name`, `generation`, `switches`, `hosts`, `links`, `host_ports`, `revision`",
         ),
         ("name: a\nname: b", ":1:1: duplicate field `name`"),
         (

@@ -37,7 +37,8 @@ fn parse(text: &str) -> Result<proto::Job, Fault> {
     let kind = weft_proto::json::descriptor(JOB);
     let kind = kind.expect("the descriptors have every message");
     let message = kind.deserialize(Deserializer::from_str(text));
-    let message = message.map_err(|error| Fault::from(error).in_words(in_words))?;
+    let words = |reason: &str| in_words(reason, JOB);
+    let message = message.map_err(|error| Fault::from(error).in_words(words))?;
     let job = message.transcode_to::<proto::Job>();
     let job = job.expect("the descriptor is that of the message");
     match job.name.is_empty() {
@@ -46,15 +47,16 @@ fn parse(text: &str) -> Result<proto::Job, Fault> {
     }
 }
 
-/// A reason of the reader of messages in words for people, with all that could stand there; None: it is in such words.
-fn in_words(reason: &str) -> Option<String> {
+/// A reason of the reader of messages in words for people, with all that could stand there; None: it is in such words. Paths begin in
+/// the message `root`.
+pub(crate) fn in_words(reason: &str, root: &str) -> Option<String> {
     for (said, what) in [
         ("unrecognized field name '", "field"),
         ("unrecognized enum value '", "value"),
     ] {
         if let Some((path, rest)) = reason.split_once(said) {
             let found = rest.strip_suffix('\'').unwrap_or(rest);
-            let known = known(path.trim_end_matches(": "))?.join("`, `");
+            let known = known(path.trim_end_matches(": "), root)?.join("`, `");
             return Some(format!(
                 "{path}unknown {what} `{found}`, expected one of `{known}`"
             ));
@@ -65,8 +67,8 @@ fn in_words(reason: &str) -> Option<String> {
 }
 
 /// Names of the fields of the message at a path, as in `groups[0]`, or of the values of the enum there.
-fn known(path: &str) -> Option<Vec<String>> {
-    let mut message = weft_proto::json::descriptor(JOB)?;
+fn known(path: &str, root: &str) -> Option<Vec<String>> {
+    let mut message = weft_proto::json::descriptor(root)?;
     for step in path.split('.').filter(|step| !step.is_empty()) {
         let name = step.split('[').next()?;
         let field = message.get_field_by_name(name);

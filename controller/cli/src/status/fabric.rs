@@ -26,10 +26,6 @@ pub(super) struct Declared {
 pub(super) async fn fabric(report: &mut Report<'_>) -> Declared {
     match declared(report).await {
         Ok((head, switches, links)) => {
-            let mut wrong = Vec::new();
-            if head.applying {
-                wrong.push("a declaration is being written, or was not written whole".to_owned());
-            }
             let name = match head.display_name.as_str() {
                 "" => "none is declared",
                 name => name,
@@ -44,7 +40,7 @@ pub(super) async fn fabric(report: &mut Report<'_>) -> Declared {
             );
             let too_many_links = links.is_none();
             let links = links.unwrap_or_default();
-            report.noted("fabric", summary, wrong, notes(&switches, &links));
+            report.noted("fabric", summary, Vec::new(), notes(&switches, &links));
             let set_down = set_down(&switches, &links);
             let leaves = switches.into_iter();
             let leaves = leaves.filter(|it| it.role() == SwitchRole::Leaf);

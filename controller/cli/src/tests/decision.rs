@@ -3,9 +3,9 @@
 use clap::Parser;
 
 use super::operator::watched;
-use super::{REPLICA, Replica, listening, typed};
+use super::{REPLICA, Replica, ask, listening, typed};
+use crate::Arguments;
 use crate::progress::Progress;
-use crate::{Arguments, ask};
 
 #[tokio::test]
 async fn decisions_are_listed_page_by_page_of_all_kinds_or_of_one() {

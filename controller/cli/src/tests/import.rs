@@ -4,10 +4,10 @@ use std::path::Path;
 
 use clap::Parser;
 
-use super::{REPLICA, Replica, listening, refused};
+use super::{REPLICA, Replica, ask, listening, refused};
+use crate::Arguments;
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::{Arguments, ask};
 
 /// A file that is there for tests.
 fn data(name: &str) -> String {

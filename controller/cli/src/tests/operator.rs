@@ -7,11 +7,11 @@ use tokio::net::TcpListener;
 use tokio::time::timeout;
 use weft_proto::v1 as proto;
 
-use super::{Failure, REPLICA, Replica, listening, typed, typed_at};
+use super::{Failure, REPLICA, Replica, ask, listening, typed, typed_at};
+use crate::Arguments;
 use crate::connection::Connection;
 use crate::output::Row;
 use crate::progress::Progress;
-use crate::{Arguments, ask};
 
 /// An address that nobody listens at.
 async fn nobody() -> String {
