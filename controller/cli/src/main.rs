@@ -16,6 +16,7 @@ use person::Person;
 use progress::{Progress, Screen};
 
 mod agent;
+mod backup;
 mod balance;
 mod completion;
 mod config;
@@ -130,6 +131,9 @@ enum Noun {
     /// The fabric as it is declared: switches, links, host ports.
     #[command(subcommand)]
     Fabric(fabric::Command),
+    /// Everything that operators and programs declared, as one file.
+    #[command(subcommand)]
+    Backup(backup::Command),
     /// The declared switches, one by one.
     #[command(subcommand)]
     Switch(switch::Command),
@@ -309,6 +313,7 @@ async fn ask<'a>(
         Noun::Vtep(command) => command.run(&mut dialog).await,
         Noun::Replica(command) => command.run(&mut dialog).await,
         Noun::Fabric(command) => command.run(&mut dialog).await,
+        Noun::Backup(command) => command.run(&mut dialog).await,
         Noun::Switch(command) => command.run(&mut dialog).await,
         Noun::Link(command) => command.run(&mut dialog).await,
         Noun::Plan(command) => command.run(&mut dialog).await,

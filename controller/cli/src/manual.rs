@@ -176,6 +176,8 @@ const EXAMPLES: &[&str] = &[
     "weft fabric apply fabric.yaml --prune --yes",
     "weft fabric show -o yaml",
     "weft fabric watch --kind link",
+    "weft backup save backup.yaml",
+    "weft backup restore backup.yaml --dry-run",
     "weft switch list -o wide",
     "weft switch show leaf1",
     "weft link list -w",

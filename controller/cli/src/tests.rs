@@ -1,6 +1,7 @@
 //! The commands as they are typed, against a small replica in this process.
 
 mod apply;
+mod backup;
 mod decision;
 mod hooks;
 mod import;
