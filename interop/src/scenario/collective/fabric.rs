@@ -176,7 +176,7 @@ pub(super) fn declare(lab: &Lab, file: &str, checks: &mut Checks) -> Result<(), 
         &accepted,
         || {
             client(lab)?
-                .text(&["fabric", "apply", &path])
+                .text(&["fabric", "apply", &path, "--prune", "--yes"])
                 .map(|_| accepted.clone())
         },
     )?;

@@ -23,7 +23,7 @@ pub(super) fn check(lab: &Lab, faults: &Faults, checks: &mut Checks) -> Result<(
     let unlimited = lab.folder().join(FABRIC);
     let path = unlimited.display().to_string();
     fs::write(&unlimited, text.replace(LIMIT, "")).context(|| path.clone())?;
-    mode::said(lab, &["fabric", "apply", &path])?;
+    mode::said(lab, &["fabric", "apply", &path, "--prune", "--yes"])?;
     let leaf = &traffic.leaf;
     let name = format!("without a limit {leaf} has a group for each other leaf");
     in_kernel(lab, traffic, &name, (3, [50, 33, 20]), checks)?;

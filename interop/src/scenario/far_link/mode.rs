@@ -22,7 +22,7 @@ pub(super) fn declare(lab: &Lab, file: &str, checks: &mut Checks) -> Result<bool
         &format!("weft accepts {file}"),
         checks.patience(),
         &accepted,
-        || said(lab, &["fabric", "apply", &path]).map(|_| accepted.clone()),
+        || said(lab, &["fabric", "apply", &path, "--prune", "--yes"]).map(|_| accepted.clone()),
     )
 }
 
