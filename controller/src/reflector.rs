@@ -367,6 +367,13 @@ impl Reflector {
         keys: &[Bytes],
         skip: usize,
     ) -> Result<(), Fault> {
+        let is_reflected = matches!(
+            family,
+            Family::L2VPN_EVPN | Family::IPV4_UNICAST | Family::IPV6_UNICAST | Family::RTC
+        );
+        if let Some(key) = keys.first().filter(|_| !is_reflected) {
+            return Err(Fault::Key(key.clone()));
+        }
         let facts = self.peers.get(&peer);
         let sources = facts.and_then(|facts| facts.sources.as_ref());
         let Some(source) = sources.map(|sources| sources.of(value)) else {

@@ -573,17 +573,13 @@ impl Switches {
         let term = group
             .term_led()
             .filter(|term| self.confirmed == Some(*term));
-        let is_declared = self.topology.borrow().is_some();
-        let Some(term) = term.filter(|_| !is_declared || self.is_heard(now)) else {
+        let Some(term) = term.filter(|_| self.is_heard(now)) else {
             self.heard_all = None;
             return None;
         };
         let plan = self.plans.borrow();
-        if !is_declared {
-            // There is no switch to report anything.
-            let down = BTreeSet::new();
-            return Some(Observed { term, down });
-        }
+        // A fabric that cannot be planned says nothing of its links.
+        plan.topology()?;
         let order = *self.heard_all.get_or_insert(self.ordered);
         (*self.solved.borrow() >= order).then(|| Observed {
             term,
@@ -591,7 +587,7 @@ impl Switches {
         })
     }
 
-    /// True once every switch reported to this replica as the leader, or had the time to.
+    /// True once every leaf that is asked, and every gNMI server, reported to this replica as the leader, or had the time to.
     fn is_heard(&self, now: Instant) -> bool {
         let heard = self.intended.as_ref().map(|it| it.unheard.is_empty());
         heard == Some(true) && self.telemetry.is_heard(now)
@@ -606,8 +602,8 @@ impl Switches {
 
     /// Makes facts of what follows from what was measured.
     async fn decide(&mut self) {
-        // Until then the decisions of the leader before are not taken over. A fabric that is not complete yet is declared too.
-        let is_declared = self.topology.borrow().is_some() || !self.declared.topology().is_empty();
+        // Until then the decisions of the leader before are not taken over.
+        let is_declared = self.topology.borrow().is_some();
         if is_declared && !self.telemetry.is_listening() {
             return;
         }

@@ -104,6 +104,7 @@ fn ends_alike(old: &Link, new: &Link) -> bool {
 }
 
 /// The links of a topology that carry traffic.
+#[derive(Clone, Copy)]
 struct Paths<'a> {
     topology: &'a Topology,
     down: &'a BTreeSet<LinkName>,
@@ -121,39 +122,36 @@ impl<'a> Paths<'a> {
         }
     }
 
-    /// The switches of other tiers that a switch has a link to, each with its height and that of the switch. No path goes between two
-    /// switches of one tier.
-    fn neighbours(&self, name: &SwitchName) -> impl Iterator<Item = (u32, &'a Switch)> {
-        let switch = self.topology.switch(name);
-        let near = switch.map(Switch::height).unwrap_or_default();
-        let of = switch.map(|switch| switch.name.clone());
-        let links = of.into_iter().flat_map(|name| {
-            let links = self.topology.links_of(&name);
-            let links = links
-                .filter(|link| may_carry(self.topology, link) && !self.down.contains(&link.name));
-            let far = links.filter_map(|link| link.ends_from(&name).map(|(_, far)| &far.switch));
-            far.collect::<Vec<_>>()
-        });
-        links.filter_map(move |far| Some((near, self.topology.switch(far)?)))
+    /// The switches of other tiers that a switch has a link to, each with the height of the switch. No path goes between two switches
+    /// of one tier.
+    fn neighbours(&self, name: &SwitchName) -> impl Iterator<Item = (u32, &'a Switch)> + use<'a> {
+        let Self { topology, down, .. } = *self;
+        let near = topology.switch(name);
+        near.into_iter().flat_map(move |near| {
+            let links = topology.links_of(&near.name);
+            let links =
+                links.filter(|link| may_carry(topology, link) && !down.contains(&link.name));
+            links.filter_map(|link| {
+                let (_, far) = link.ends_from(&near.name)?;
+                Some((near.height(), topology.switch(&far.switch)?))
+            })
+        })
     }
 
     /// The switches directly above a switch.
-    fn up(&self, name: &SwitchName) -> Vec<&'a SwitchName> {
-        if self
-            .topology
-            .switch(name)
-            .is_none_or(|it| it.height() >= self.top)
-        {
-            return Vec::new();
-        }
-        let above = self.neighbours(name);
+    fn up(&self, name: &SwitchName) -> impl Iterator<Item = &'a SwitchName> + use<'a> {
+        let is_below = |it: &Switch| it.height() < self.top;
+        let is_below = self.topology.switch(name).is_some_and(is_below);
+        let above = is_below.then(|| self.neighbours(name));
+        let above = above.into_iter().flatten();
         let above = above.filter(|(near, far)| far.height() > *near);
-        above.map(|(_, far)| &far.name).collect()
+        above.map(|(_, far)| &far.name)
     }
 
     /// All switches above a switch.
     fn above(&self, name: &SwitchName) -> BTreeSet<&'a SwitchName> {
-        let (mut found, mut rest) = (BTreeSet::new(), self.up(name));
+        let mut found = BTreeSet::new();
+        let mut rest: Vec<_> = self.up(name).collect();
         while let Some(next) = rest.pop() {
             if found.insert(next) {
                 rest.extend(self.up(next));
@@ -162,18 +160,10 @@ impl<'a> Paths<'a> {
         found
     }
 
-    /// True if a way up from a leaf meets one of these switches.
+    /// True if a way up from a leaf meets one of these switches. Most leaves have one of them directly above.
     fn climbs(&self, leaf: &SwitchName, above: &BTreeSet<&SwitchName>) -> bool {
-        let (mut seen, mut rest) = (BTreeSet::new(), self.up(leaf));
-        while let Some(next) = rest.pop() {
-            if above.contains(next) {
-                return true;
-            }
-            if seen.insert(next) {
-                rest.extend(self.up(next));
-            }
-        }
-        false
+        self.up(leaf).any(|next| above.contains(next))
+            || self.above(leaf).iter().any(|next| above.contains(next))
     }
 
     /// Leaves below links that a change takes away: one of two leaves that lose a path is below a link of it.

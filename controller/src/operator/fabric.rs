@@ -5,6 +5,7 @@ use std::hash::Hasher;
 use std::sync::Arc;
 
 use prost::Message;
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::codegen::BoxStream;
@@ -39,16 +40,19 @@ pub struct Service {
     waiting: Semaphore,
     /// The way to the leader, which decides what may take paths away.
     way: Arc<Leader>,
+    /// Where changes are made: calls of other replicas arrive on the runtime of Raft, where nothing may take long.
+    runtime: Handle,
 }
 
 impl Service {
-    /// For a running daemon.
+    /// For a running daemon, on the runtime of the caller.
     pub(super) fn new(shared: Arc<Shared>, led: Led, addresses: Arc<Addresses>) -> Self {
         Self {
             changes: Arc::new(Changes::new(Arc::clone(&shared), led)),
             applying: Arc::new(Semaphore::new(APPLYING_MAX)),
             waiting: Semaphore::new(WAITING_MAX),
             way: Arc::new(Leader::new(shared, addresses)),
+            runtime: Handle::current(),
         }
     }
 
@@ -182,7 +186,8 @@ impl Service {
         // A client that goes away while it waits changes nothing; later it leaves nothing half done.
         let turn = self.changes.turn().await;
         let changes = Arc::clone(&self.changes);
-        let made = tokio::spawn(async move { changes.one(turn, R::KIND, &asked, decide).await });
+        let made = async move { changes.one(turn, R::KIND, &asked, decide).await };
+        let made = self.runtime.spawn(made);
         let (topology, header) = made.await.map_err(|_| refusal::defect())??;
         Ok((header, found(&topology, name).ok()))
     }
@@ -289,7 +294,7 @@ impl fabric_service_server::FabricService for Service {
         let (changes, way) = (Arc::clone(&self.changes), Arc::clone(&self.way));
         let (answers, told) = mpsc::channel(ANSWERS_MAX);
         // A client that goes away leaves nothing half done.
-        tokio::spawn(async move {
+        self.runtime.spawn(async move {
             apply::answered(&changes, &way, request.into_inner(), by, answers).await;
             drop(place);
         });

@@ -68,6 +68,10 @@ impl Way {
         let endpoint = endpoint.map_err(|_| refusal::defect())?;
         let channel = endpoint
             .connect_timeout(PATIENCE)
+            // An answer in parts has no other end if the leader's machine goes.
+            .http2_keep_alive_interval(KEEPALIVE)
+            .keep_alive_timeout(KEEPALIVE)
+            .keep_alive_while_idle(true)
             .timeout(self.patience)
             .connect_lazy();
         channels.insert(address.to_owned(), channel.clone());
@@ -75,5 +79,7 @@ impl Way {
     }
 }
 
+/// As between replicas for Raft.
+const KEEPALIVE: Duration = Duration::from_secs(2);
 /// The leader is as near as any replica.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -107,7 +107,7 @@ pub(super) fn missing_because(
 
 /// Nobody leads, or the one that did does not answer.
 pub(super) fn nobody_leads() -> Status {
-    let message = "only the leader knows, and there is none";
+    let message = "only the leader knows or decides this, and there is none; nothing is changed";
     refuse(Code::Unavailable, "NO_LEADER", &[], message)
 }
 

@@ -277,7 +277,8 @@ pub struct Inbox {
 pub enum Failure {
     /// A committed fact is not understood.
     #[error(
-        "{0}: it is damaged, or another release wrote it; start that release, or begin anew with an empty data_dir"
+        "{0}: it is damaged, or another release wrote it; start that release. If all replicas stop with this, empty data_dir of \
+         all of them, and `weft backup restore FILE`"
     )]
     Unreadable(#[from] Unreadable),
     /// The committed state cannot be read again. Tables without it are wrong tables.

@@ -16,7 +16,7 @@ use weft_store::{Condition, Op};
 
 use super::super::access::Identity;
 use super::super::{once, refusal};
-use super::change::{self, Changes, Known, Made};
+use super::change::{self, Changes, Known, Made, off_the_runtime};
 use super::leader::{self, Leader};
 use super::stage::{self, BATCH_OCTETS, Stage};
 use crate::fabric::declared::Edit;
@@ -231,9 +231,19 @@ async fn made(
 ) -> Result<(), Status> {
     let mut application = Application::new(wanted).await?;
     let mut turn = None;
+    let mut refused = refusal::busy();
     for _ in 0..ATTEMPTS_MAX {
-        if let Some(done) = application.attempt(changes, by).await? {
-            return client.tell_all(done).await;
+        match application.attempt(changes, by).await {
+            Ok(None) => {}
+            Ok(Some(done)) => {
+                // One that is in force has no mark any more, and stays.
+                application.stage.abandon(changes).await;
+                return client.tell_all(done).await;
+            }
+            Err(why) => {
+                refused = why;
+                break;
+            }
         }
         // Others are faster than the comparison of two fabrics: those of this replica wait from now on.
         if turn.is_none() {
@@ -241,7 +251,11 @@ async fn made(
         }
     }
     application.stage.abandon(changes).await;
-    Err(refusal::busy())
+    Err(if application.doubtful.is_some() {
+        refusal::outcome_unknown()
+    } else {
+        refused
+    })
 }
 
 /// A declaration that is applied.
@@ -249,8 +263,8 @@ struct Application {
     wanted: Arc<Wanted>,
     /// The request id, and a hash of the declaration.
     id: Option<(RequestId, u64)>,
-    /// Changes of a batch of which nobody can say whether it was applied.
-    doubtful: Vec<Change>,
+    /// Changes of the last batch of which nobody could say whether it was applied.
+    doubtful: Option<Vec<Change>>,
     stage: Stage,
 }
 
@@ -283,22 +297,19 @@ impl Application {
         Ok(Self {
             id: id.map(|id| (id, content)),
             wanted,
-            doubtful: Vec::new(),
+            doubtful: None,
             stage: Stage::default(),
         })
     }
 
     /// Compares, and writes the differences. None: the fabric was changed meanwhile, or nobody can say whether it was.
     async fn attempt(&mut self, changes: &Changes, by: Identity) -> Result<Option<Done>, Status> {
-        let known = match changes.known().await {
-            Err(_) if !self.doubtful.is_empty() => return Err(refusal::outcome_unknown()),
-            known => known?,
-        };
+        let known = changes.known().await?;
         let before = known.declared.topology();
         if let Some((id, content)) = self.id
             && change::is_made(&known.declared, id, content)?
         {
-            let changes = std::mem::take(&mut self.doubtful);
+            let changes = self.doubtful.take().unwrap_or_default();
             return Ok(Some(self.done(&known, changes, Vec::new())));
         }
         self.check_name(before)?;
@@ -306,22 +317,17 @@ impl Application {
         let compared = off_the_runtime(move || wanted.compare(&old)).await??;
         let named = before.display_name() == compared.target.display_name();
         let same = named && compared.changes.is_empty();
-        if same && !self.doubtful.is_empty() {
+        if same && let Some(changes) = self.doubtful.take() {
             // The batch was applied after all.
-            let changes = std::mem::take(&mut self.doubtful);
             return Ok(Some(self.done(&known, changes, compared.unnamed)));
         }
         let generation = before.generation();
         if !same && self.wanted.generation.is_some_and(|it| it != generation) {
-            // The other change may have come behind a batch of this one.
-            return Err(if self.doubtful.is_empty() {
-                refusal::generation_mismatch(generation)
-            } else {
-                refusal::outcome_unknown()
-            });
+            return Err(refusal::generation_mismatch(generation));
         }
-        self.doubtful.clear();
-        let term = changes.guard(before, &compared.target, self.wanted.force)?;
+        let term = changes
+            .guard(before, &compared.target, self.wanted.force)
+            .await?;
         // A request that changes nothing is remembered too: it may have to change something when it comes again.
         if self.wanted.validate_only || (same && self.id.is_none()) {
             return Ok(Some(self.done(&known, compared.changes, compared.unnamed)));
@@ -348,7 +354,7 @@ impl Application {
         changes: &Changes,
         known: &Known,
         compared: Compared,
-        term: Option<u64>,
+        mut term: Option<u64>,
         by: Identity,
     ) -> Result<Option<Done>, Status> {
         let Compared {
@@ -365,7 +371,10 @@ impl Application {
         let mut batch = if octets <= BATCH_OCTETS {
             change::batch(declared, &head, &differing)
         } else {
-            self.stage.write(changes, &target).await?;
+            self.stage.write(changes, declared, &target).await?;
+            // Links may have gone down while it was written.
+            let before = declared.topology();
+            term = changes.guard(before, &target, self.wanted.force).await?;
             self.stage.switch(declared, &mut head, &differing)
         };
         batch.conditions.extend(term.map(Condition::Term));
@@ -379,7 +388,7 @@ impl Application {
             Made::At(index) => index,
             Made::Overtaken => return Ok(None),
             Made::Unknown => {
-                self.doubtful = differing;
+                self.doubtful = Some(differing);
                 return Ok(None);
             }
         };
@@ -492,13 +501,6 @@ fn content(wanted: &Wanted) -> u64 {
     hasher.write(&[wanted.prune, wanted.force, wanted.rename].map(u8::from));
     hashes.iter().for_each(|it| hasher.write_u64(*it));
     hasher.finish()
-}
-
-async fn off_the_runtime<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Status> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| refusal::defect())
 }
 
 impl Declaration {

@@ -15,6 +15,7 @@ use super::guard;
 use crate::daemon::switches::led::Led;
 use crate::fabric::declared::{Declared, Edit, key_of};
 use crate::fabric::fact::{Fact, InvalidFabric};
+use crate::fabric::reach;
 use crate::fabric::topology::{Change, Kind, Topology};
 use crate::ledger::{self, FactKey, Head, Request, RequestId};
 use crate::speaker::Shared;
@@ -103,16 +104,17 @@ impl Changes {
 
     /// Refuses a change by which leaves lose their last path to each other. The term that the change was decided in, if it was
     /// decided by what the leader observes.
-    pub(super) fn guard(
+    pub(super) async fn guard(
         &self,
         before: &Topology,
         after: &Topology,
         force: bool,
     ) -> Result<Option<u64>, Status> {
-        if force {
+        if force || !reach::takes_away(before, after) {
             return Ok(None);
         }
-        guard::decided(before, after, || self.led.links_down())
+        let (before, after, led) = (before.clone(), after.clone(), self.led.clone());
+        off_the_runtime(move || guard::decided(&before, &after, || led.links_down())).await?
     }
 
     /// Makes one change of a kind of facts that is decided from the fabric as it stands; None: nothing has to change. Then the
@@ -137,7 +139,7 @@ impl Changes {
             if let Some(change) = &change {
                 topology.apply(change);
             }
-            let term = self.guard(before, &topology, asked.force)?;
+            let term = self.guard(before, &topology, asked.force).await?;
             // What need not be changed is remembered too: it may have to be when the request comes again.
             if asked.validate_only || (change.is_none() && asked.id.is_none()) {
                 return Ok((topology, header));
@@ -188,6 +190,14 @@ impl Changes {
     pub(super) fn header(&self, revision: u64) -> ResponseHeader {
         header::of(&self.shared, revision)
     }
+}
+
+/// Does what takes long on a thread that nothing else waits for.
+pub(super) async fn off_the_runtime<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Status> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| refusal::defect())
 }
 
 /// The right to make the next change of this replica.

@@ -8,10 +8,10 @@ use tonic::Status;
 use super::super::refusal;
 use crate::daemon::switches::led::Observed;
 use crate::fabric::reach;
-use crate::fabric::topology::Topology;
+use crate::fabric::topology::{LinkName, Topology};
 
-/// Refuses a change by which leaves lose their last path to each other. The term in which the links were observed, if they were
-/// asked for: the change holds in that term alone.
+/// Refuses a change, of those that take a link away, by which leaves lose their last path to each other. The term in which the links
+/// were observed: the change holds in that term alone.
 ///
 /// # Errors
 /// LAST_PATH: pairs of leaves lose their last path. LEADER_UNSURE: nobody has observed the links yet.
@@ -20,23 +20,14 @@ pub(super) fn decided(
     after: &Topology,
     observed: impl FnOnce() -> Option<Observed>,
 ) -> Result<Option<u64>, Status> {
-    if !reach::takes_away(before, after) {
-        return Ok(None);
-    }
-    let Some(observed) = observed() else {
-        // As far as operators say there may be no path left, whatever is observed.
-        check(before, after, &BTreeSet::new())?;
-        return Err(refusal::leader_unsure());
-    };
+    // Links that are down now may come back: a path must also be left as far as operators say.
+    check(before, after, &BTreeSet::new())?;
+    let observed = observed().ok_or_else(refusal::leader_unsure)?;
     check(before, after, &observed.down)?;
     Ok(Some(observed.term))
 }
 
-fn check(
-    before: &Topology,
-    after: &Topology,
-    down: &BTreeSet<crate::fabric::topology::LinkName>,
-) -> Result<(), Status> {
+fn check(before: &Topology, after: &Topology, down: &BTreeSet<LinkName>) -> Result<(), Status> {
     let pairs = reach::severed(before, after, down);
     if pairs.is_empty() {
         return Ok(());

@@ -31,8 +31,14 @@ impl Stage {
     pub(super) async fn write(
         &mut self,
         changes: &Changes,
+        declared: &Declared,
         target: &Topology,
     ) -> Result<(), Status> {
+        let is_there = |slot| declared.stages().any(|(it, _)| it == slot);
+        if !self.slot.is_some_and(is_there) {
+            // The first time, or after the leader deleted it.
+            *self = Self::default();
+        }
         for batch in self.batches(target) {
             if let Err(refused) = proposed(changes, &batch).await {
                 self.abandon(changes).await;

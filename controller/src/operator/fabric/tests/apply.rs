@@ -179,6 +179,19 @@ async fn a_path_that_is_observed_down_is_none_and_a_leader_that_knows_nothing_de
     lone.stop().await;
 }
 
+/// A leaf that boots comes back with what operators left it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leaf_without_a_path_keeps_one_that_may_come_back() {
+    let mut lone = Lone::start().await;
+    lone.apply(&declared(2, 2), |_| {}).await.unwrap();
+    let links = ["leaf1:eth1--spine1:eth1", "leaf1:eth2--spine2:eth1"];
+    lone.observe(Some(&links));
+    lone.set_link(links[0], true).await.unwrap();
+    let refused = lone.set_link(links[1], true).await.unwrap_err();
+    assert_eq!(reason(&refused).1, "LAST_PATH");
+    lone.stop().await;
+}
+
 /// Of two that go down at once, as many times as it takes to meet in every way.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_the_last_two_spines_one_goes_down() {
