@@ -203,11 +203,12 @@ impl Content {
         }
     }
 
-    fn apply(
-        &mut self,
+    /// Refuses a declaration as a replica does.
+    fn check(
+        &self,
         first: &proto::ApplyFabricRequest,
-        mut wanted: proto::Fabric,
-    ) -> Result<proto::ApplyFabricResponse, Status> {
+        wanted: &proto::Fabric,
+    ) -> Result<(), Status> {
         if wanted.switches.is_empty() && wanted.hosts.is_empty() {
             let message = "the declaration names no resource";
             return Err(refusal(
@@ -232,6 +233,15 @@ impl Content {
             let message = "the fabric was changed since it was read";
             return Err(refusal(Code::Aborted, "GENERATION_MISMATCH", message, &[]));
         }
+        Ok(())
+    }
+
+    fn apply(
+        &mut self,
+        first: &proto::ApplyFabricRequest,
+        mut wanted: proto::Fabric,
+    ) -> Result<proto::ApplyFabricResponse, Status> {
+        self.check(first, &wanted)?;
         self.complete(&mut wanted);
         use proto::ResourceKind as Kind;
         let mut answer = proto::ApplyFabricResponse::default();
@@ -297,7 +307,9 @@ fn is_down(switch: &proto::Switch) -> bool {
 /// The state that a resource gets: that of the declaration, or the one that it has.
 fn state(declared: i32, present: Option<i32>) -> i32 {
     match proto::AdminState::try_from(declared) {
-        Ok(proto::AdminState::Unspecified) => present.unwrap_or(proto::AdminState::Up.into()),
+        Ok(proto::AdminState::Unspecified) => {
+            present.unwrap_or_else(|| proto::AdminState::Up.into())
+        }
         _ => declared,
     }
 }
