@@ -418,13 +418,12 @@ mod tests {
         let after = |before: Option<Edit>| {
             let mut declared = Declared::default();
             declared.put_edit(Kind::Link, &name, before);
-            let edits = changes
+            changes
                 .each_ref()
                 .map(|change| match edit(&declared, change) {
                     Some(Op::Put { value, .. }) => ledger::decode_edit(&value),
                     _ => None,
-                });
-            edits
+                })
         };
         let (created, updated, deleted) = (Edit::Created, Edit::Updated, Edit::Deleted);
         assert_eq!(after(None), [Some(created), Some(updated), Some(deleted)]);
