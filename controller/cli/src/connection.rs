@@ -392,7 +392,7 @@ fn endpoint(address: &str) -> Result<Endpoint, String> {
 /// Who takes no connection for so long is passed over, if somebody else may.
 const SILENT: Duration = Duration::from_secs(2);
 /// Time that an election takes, and in which a new leader hears of its links.
-const DECIDED_WITHIN: Duration = Duration::from_secs(8);
+const DECIDED_WITHIN: Duration = Duration::from_secs(12);
 /// Pause between two tries of a change that the leader cannot decide yet.
 const AGAIN: Duration = Duration::from_millis(250);
 /// Changes of one revision come in one answer, at whatever length; what is larger is no answer of weft.

@@ -69,11 +69,18 @@ export async function open({ base, api = base, args = [] }) {
     return { answered, drawn: milliseconds(from) };
   }
 
+  /** Sets a link down or up. A new leader refuses that until it has heard every switch, or 10 s have passed. */
   async function patch(link, state) {
-    const answer = await fetch(`${api}/v1/links/${encodeURIComponent(link)}?update_mask=admin_state`, {
-      method: "PATCH", headers: { "content-type": "application/json" }, body: JSON.stringify({ admin_state: state }),
-    });
-    if (!answer.ok) throw new Error(await answer.text());
+    const until = performance.now() + 15_000;
+    for (;;) {
+      const answer = await fetch(`${api}/v1/links/${encodeURIComponent(link)}?update_mask=admin_state`, {
+        method: "PATCH", headers: { "content-type": "application/json" }, body: JSON.stringify({ admin_state: state }),
+      });
+      if (answer.ok) return;
+      const said = await answer.text();
+      if (answer.status !== 503 || performance.now() > until) throw new Error(said);
+      await new Promise((again) => setTimeout(again, 200));
+    }
   }
 
   /** What axe-core finds serious on a view. The policy of the page lets no foreign script in, but the browser's own. */
