@@ -3,6 +3,7 @@
 
 mod alarms;
 mod control;
+mod declared;
 pub mod families;
 pub mod freezes;
 pub mod history;
@@ -41,7 +42,6 @@ use weft_telemetry::derating::Decision;
 
 use crate::fabric::decision::DecisionChanged;
 use crate::fabric::declared::Changed;
-use crate::fabric::fact::{Fact, InvalidFabric, Kind};
 use crate::fabric::mode::Modes;
 use crate::fabric::pin::PinChanged;
 use crate::ledger::{self, FactKey, FactPrefix, Head, Owner, Request, RequestId};
@@ -428,67 +428,6 @@ impl Reflector {
         self.control_touched = true;
     }
 
-    /// Takes the fabric as such. If another slot comes into force, all that differs in it changes at once.
-    fn put_head(&mut self, head: Option<Head>) {
-        let declared = &mut self.control_mut().declared;
-        let (before, slot) = (declared.topology().clone(), declared.slot());
-        declared.put_head(head);
-        if slot == declared.slot() {
-            return;
-        }
-        let after = declared.topology().clone();
-        for change in before.changes_to(&after) {
-            let (kind, name) = change.subject();
-            self.note_change(before.fact(kind, name), after.fact(kind, name));
-        }
-    }
-
-    /// Takes a resource of the declared fabric as it is stored, or forgets it.
-    fn change_declared(
-        &mut self,
-        slot: u64,
-        kind: Kind,
-        name: &str,
-        value: Option<&Bytes>,
-    ) -> Result<(), InvalidFabric> {
-        let declared = &mut self.control_mut().declared;
-        let before = declared.topology().fact(kind, name);
-        match value {
-            None => declared.delete(slot, kind, name),
-            Some(value) => declared.put(slot, kind, name, value)?,
-        }
-        let after = declared.topology().fact(kind, name);
-        self.note_change(before, after);
-        Ok(())
-    }
-
-    /// Takes a job as it is stored, or forgets it.
-    fn change_job(&mut self, name: &str, value: Option<&Bytes>) -> Result<(), InvalidFabric> {
-        let declared = &mut self.control_mut().declared;
-        let before = declared.topology().fact(Kind::Job, name);
-        match value {
-            None => declared.delete_job(name),
-            Some(value) => declared.put_job(name, value)?,
-        }
-        let after = declared.topology().fact(Kind::Job, name);
-        self.note_change(before, after);
-        Ok(())
-    }
-
-    /// Notes the change of a declared fact for watchers, if it is one.
-    fn note_change(&mut self, before: Option<Fact>, after: Option<Fact>) {
-        if before == after {
-            return;
-        }
-        let octets = |fact: &Option<Fact>| fact.as_ref().map_or(0, |it| it.encode().len());
-        self.changed.push(Changed {
-            revision: self.index,
-            octets: CHANGED_OCTETS + octets(&before) + octets(&after),
-            before,
-            after,
-        });
-    }
-
     /// The address is free, and its moves count anew, on every replica.
     fn thaw(&mut self, place: Place) {
         self.freezes.delete(place, &mut self.evpn.table);
@@ -585,21 +524,6 @@ impl Reflector {
             }
             Some(FactPrefix::Edits) => self.control_mut().declared.delete_edits(),
             None => return Err(Fault::Prefix(prefix.clone())),
-        }
-        Ok(())
-    }
-
-    /// Forgets a slot. Of the one in force every resource goes.
-    fn delete_slot(&mut self, slot: u64) -> Result<(), InvalidFabric> {
-        let declared = &mut self.control_mut().declared;
-        if slot != declared.slot() {
-            declared.delete_stage(slot);
-            return Ok(());
-        }
-        declared.mark(slot, false);
-        let facts: Vec<Fact> = declared.topology().facts().collect();
-        for fact in facts.iter().filter(|fact| fact.kind() != Kind::Job) {
-            self.change_declared(slot, fact.kind(), fact.name(), None)?;
         }
         Ok(())
     }
@@ -833,9 +757,6 @@ fn route_keys<N: Nlri>(family: &FamilyState<N>) -> impl Iterator<Item = Bytes> +
 
 /// Spreads attributes over the interner's buckets; never visible outside.
 const INTERNER_SEED: u64 = 0x7765_6674;
-/// What a change of a declared fact takes beside its octets: two facts and their names.
-const CHANGED_OCTETS: usize = 512;
-
 /// Says which best paths changed, if any did.
 fn selected<N: Nlri>(
     out: &mut Vec<Output>,
