@@ -12,7 +12,7 @@ use super::topology::Topology;
 /// Two leaves without a path to each other.
 pub type Pair = (SwitchName, SwitchName);
 
-/// Pairs of leaves that have a path before a change and none after it, at most [`PAIRS_MAX`]. A path goes up from one leaf and down to
+/// Pairs of leaves that have a path before a change and none after it, at most 1,000. A path goes up from one leaf and down to
 /// the other, over links and switches that no operator set down, and over no link of `down`: those are observed to be down. A leaf
 /// that the change deletes loses nothing.
 ///
