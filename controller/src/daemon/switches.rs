@@ -90,7 +90,7 @@ struct Switches {
     /// Grows whenever an agent says something new.
     spoken: watch::Receiver<u64>,
     declared: Declared,
-    /// What is declared with its jobs, and NICs where they are.
+    /// Declared fabric with its jobs, and NICs at the leaves that announce them.
     running: Topology,
     /// What is declared with its jobs, for the task that follows where NICs are.
     declared_with_jobs: watch::Sender<Topology>,

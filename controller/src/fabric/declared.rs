@@ -149,7 +149,7 @@ impl Declared {
     /// Takes a resource in the octets that it is stored as.
     ///
     /// # Errors
-    /// What this release does not understand of it; there is no such resource then.
+    /// Fields that this release does not understand; there is no such resource then.
     pub fn put(
         &mut self,
         slot: u64,
@@ -180,7 +180,7 @@ impl Declared {
     /// Takes a job in the octets that it is stored as.
     ///
     /// # Errors
-    /// What this release does not understand of it; there is no such job then.
+    /// Fields that this release does not understand; there is no such job then.
     pub fn put_job(&mut self, name: &str, octets: &[u8]) -> Result<(), InvalidFabric> {
         self.delete_job(name);
         self.topology.put(Fact::decode(Kind::Job, octets)?);

@@ -237,7 +237,7 @@ impl Lone {
         }));
     }
 
-    /// What is declared.
+    /// The declared fabric.
     pub(crate) async fn declared(&self) -> Declared {
         let index = self.consensus.read_index().await.unwrap();
         loop {

@@ -89,5 +89,5 @@ impl Reflector {
     }
 }
 
-/// What a change of a declared fact takes beside its octets: two facts and their names.
+/// Octets of memory that a change takes beside its facts: two facts and their names.
 const CHANGED_OCTETS: usize = 512;

@@ -218,7 +218,7 @@ pub(super) enum Made {
 /// True if a request of this id was made before.
 ///
 /// # Errors
-/// It had other content.
+/// The earlier request had other content.
 pub(super) fn is_made(declared: &Declared, id: RequestId, content: u64) -> Result<bool, Status> {
     match declared.request(id) {
         None => Ok(false),

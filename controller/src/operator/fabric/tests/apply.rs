@@ -192,7 +192,7 @@ async fn a_leaf_without_a_path_keeps_one_that_may_come_back() {
     lone.stop().await;
 }
 
-/// Of two that go down at once, as many times as it takes to meet in every way.
+/// Two calls race fifty times, so that they meet in different ways.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_the_last_two_spines_one_goes_down() {
     let mut lone = Lone::start().await;
