@@ -1,7 +1,17 @@
 //! `cargo sim -- --seed N`: runs seeds through the simulator and tells of the first that breaks an
 //! invariant. Knows how to print.
 
-use std::process::ExitCode;
+use std::{
+    collections::BTreeMap,
+    num::NonZero,
+    ops::Range,
+    process::ExitCode,
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
+    thread,
+};
 
 use clap::Parser;
 use weft_tests::{Failure, Options, simulate};
@@ -13,7 +23,7 @@ struct Arguments {
     /// The first seed; 1 if none is given.
     #[arg(long)]
     seed: Option<u64>,
-    /// How many seeds, one after the other; 1 when `--seed` is given, else 50.
+    /// How many seeds, one per core at once; 1 when `--seed` is given, else 50.
     #[arg(long)]
     seeds: Option<u64>,
     /// Steps of 10 ms under faults, before everything heals.
@@ -34,20 +44,52 @@ fn main() -> ExitCode {
     let first = arguments.seed.unwrap_or(1);
     let one = arguments.seed.is_some();
     let count = arguments.seeds.unwrap_or(if one { 1 } else { 50 });
-    for seed in first..first + count {
-        match simulate(seed, &options) {
-            Ok(run) => println!(
-                "seed {seed}: trace {:016x}, index {}, {} messages, {} elections",
-                run.trace, run.index, run.frames, run.elections
-            ),
-            Err(failure) => {
-                tell(&failure);
-                return ExitCode::FAILURE;
-            }
+    match run(first..first + count, &options) {
+        Ok(()) => {
+            println!("{count} seeds, no invariant broken");
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            tell(&failure);
+            ExitCode::FAILURE
         }
     }
-    println!("{count} seeds, no invariant broken");
-    ExitCode::SUCCESS
+}
+
+/// Runs seeds, one per core at once, and prints their results in the order of the seeds. Ends at the first failure.
+#[expect(clippy::disallowed_macros, reason = "prints to a person")]
+fn run(seeds: Range<u64>, options: &Options) -> Result<(), Box<Failure>> {
+    let next = AtomicU64::new(seeds.start);
+    let (results, arrived) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, NonZero::get) {
+            let (next, end, results) = (&next, seeds.end, results.clone());
+            scope.spawn(move || {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    // The receiver is gone once a seed has failed.
+                    if seed >= end || results.send((seed, simulate(seed, options))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(results);
+        let mut waiting = BTreeMap::new();
+        let mut seed = seeds.start;
+        for (arrived, result) in arrived {
+            waiting.insert(arrived, result);
+            while let Some(result) = waiting.remove(&seed) {
+                let run = result?;
+                println!(
+                    "seed {seed}: trace {:016x}, index {}, {} messages, {} elections",
+                    run.trace, run.index, run.frames, run.elections
+                );
+                seed += 1;
+            }
+        }
+        Ok(())
+    })
 }
 
 #[expect(clippy::disallowed_macros, reason = "prints to a person")]

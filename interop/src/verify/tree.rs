@@ -17,12 +17,14 @@ pub(super) fn format(_: &mut Verification) -> Result<(), Failure> {
 
 /// Compiles everything that later steps run, so that their times are their own.
 pub(super) fn build(_: &mut Verification) -> Result<(), Failure> {
-    let mut all = cargo();
-    all.args(["test", "--no-run", "--quiet"]).args(WORKSPACE);
-    match timings::build(&mut all, &programs::target()?)? {
-        true => Ok(()),
-        false => Err(Failure::new("something does not compile")),
+    Programs::build()?;
+    let target = programs::target()?;
+    for mut tests in [outer_tests(), unit_tests()] {
+        if !timings::build(tests.args(["--no-run", "--quiet"]), &target)? {
+            return Err(Failure::new("something does not compile"));
+        }
     }
+    Ok(())
 }
 
 pub(super) fn clippy(_: &mut Verification) -> Result<(), Failure> {
@@ -38,17 +40,37 @@ pub(super) fn test(verification: &mut Verification) -> Result<(), Failure> {
     if !without_root {
         packages::install(&[&packages::TEST])?;
     }
-    pass(&mut tests(without_root))
+    let mut docs = cargo();
+    docs.args(["test", "--doc"]).args(WORKSPACE);
+    for mut tests in [outer_tests(), unit_tests(), docs] {
+        pass(leaving_out(&mut tests, without_root).arg("--quiet"))?;
+    }
+    Ok(())
 }
 
-/// All tests; those that need root print that they were left out where it is not to be had.
-fn tests(without_root: bool) -> Command {
-    let mut command = cargo();
-    command.arg("test").args(WORKSPACE).arg("--quiet");
+/// Tests of the programs, and those in `tests` folders.
+fn outer_tests() -> Command {
+    let mut tests = cargo();
+    tests
+        .arg("test")
+        .args(WORKSPACE)
+        .args(["--bins", "--test", "*"]);
+    tests
+}
+
+/// Tests beside the code of libraries.
+fn unit_tests() -> Command {
+    let mut tests = cargo();
+    tests.arg("unit");
+    tests
+}
+
+/// Tests that need root print that they were left out where it is not to be had.
+fn leaving_out(tests: &mut Command, without_root: bool) -> &mut Command {
     if without_root {
-        command.env("WEFT_SKIP_ROOT", "1");
+        tests.env("WEFT_SKIP_ROOT", "1");
     }
-    command
+    tests
 }
 
 pub(super) fn doc(_: &mut Verification) -> Result<(), Failure> {
@@ -125,7 +147,8 @@ mod tests {
     #[test]
     fn tests_that_need_root_are_left_out_only_where_that_was_asked_for() {
         for without_root in [false, true] {
-            let command = tests(without_root);
+            let mut command = outer_tests();
+            let command = leaving_out(&mut command, without_root);
             let skips = (OsStr::new("WEFT_SKIP_ROOT"), Some(OsStr::new("1")));
             assert_eq!(command.get_envs().any(|it| it == skips), without_root);
         }
