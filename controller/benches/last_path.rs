@@ -1,6 +1,6 @@
-//! The last two spines of a fabric that go down at once while the leader is killed: three weftd of this build, a client for each
-//! spine that asks again until it has an answer, and a leader that dies meanwhile. `-- --rounds N`: 1,000 unless said otherwise. It
-//! fails unless exactly one spine goes down each time.
+//! The last paths of a fabric, at three weftd of this build. A file without a spine is applied a hundred times and deletes nothing.
+//! Then the last two spines go down at once while the leader is killed, with a client for each spine that asks again until it has an
+//! answer. `-- --rounds N`: 1,000 unless said otherwise. The bench fails unless exactly one spine goes down each time.
 
 #![expect(
     clippy::unwrap_used,
@@ -28,7 +28,12 @@ async fn main() {
     for replica in &mut replicas {
         replica.answers().await;
     }
-    declare(&ports).await;
+    apply(&ports, &fabric()).await;
+    let kept = apply_without_a_spine(&ports).await;
+    say(&format!(
+        "apply of a file without a spine, without prune: deletes nothing {kept} of {APPLIES}"
+    ));
+    assert_eq!(kept, APPLIES);
     let (mut taken_by_round, mut both, mut none) = (0, 0, 0);
     let mut took = Vec::new();
     for round in 0..rounds {
@@ -140,7 +145,7 @@ async fn down(ports: &[u16]) -> usize {
 }
 
 /// Two leaves with a link to each of two spines.
-async fn declare(ports: &[u16]) {
+fn fabric() -> proto::ApplyFabricRequest {
     let switch = |name: String, role: proto::SwitchRole, vtep_address: String| proto::Switch {
         name,
         role: role.into(),
@@ -174,18 +179,63 @@ async fn declare(ports: &[u16]) {
             ..proto::Link::default()
         }));
     }
-    loop {
-        let mut client = Client::new(channel(ports[0]));
-        let answer = client
-            .apply_fabric(tokio_stream::iter([fabric.clone()]))
-            .await;
-        let mut answer = answer.unwrap().into_inner();
-        match answer.message().await {
-            Ok(_) => return,
-            Err(refused) => assert_eq!(refused.code(), Code::Unavailable, "{refused:?}"),
-        }
+    fabric
+}
+
+/// Applies a fabric. Returns the last message of the answer.
+async fn apply(ports: &[u16], fabric: &proto::ApplyFabricRequest) -> proto::ApplyFabricResponse {
+    for at in 0.. {
+        let mut client = Client::new(channel(ports[at % ports.len()]));
+        let requests = tokio_stream::iter([fabric.clone()]);
+        let refused = match client.apply_fabric(requests).await {
+            Ok(answer) => match answer.into_inner().message().await {
+                Ok(message) => return message.expect("an answer has a message"),
+                Err(refused) => refused,
+            },
+            Err(refused) => refused,
+        };
+        assert_eq!(refused.code(), Code::Unavailable, "{refused:?}");
         sleep(AGAIN).await;
     }
+    unreachable!("the loop ends with an answer")
+}
+
+/// Applies the fabric without one of its spines and that spine's links, again and again, without `prune`. Returns how often nothing
+/// was deleted, by the answer and by the fabric.
+async fn apply_without_a_spine(ports: &[u16]) -> usize {
+    let mut kept = 0;
+    for round in 0..APPLIES {
+        let spine = ["spine1", "spine2"][round % 2];
+        let mut fabric = fabric();
+        fabric.switches.retain(|it| it.name != spine);
+        let at_spine =
+            |end: &Option<proto::LinkEnd>| end.as_ref().is_some_and(|it| it.switch_name == spine);
+        fabric.links.retain(|it| !at_spine(&it.b));
+        let answer = apply(ports, &fabric).await;
+        let deleted = answer
+            .changes
+            .iter()
+            .filter(|it| it.change_type() == proto::ChangeType::Deleted);
+        let listed = proto::ListSwitchesRequest::default();
+        let mut client = Client::new(channel(ports[round % ports.len()]));
+        let switches = client
+            .list_switches(listed)
+            .await
+            .unwrap()
+            .into_inner()
+            .switches;
+        let links = client
+            .list_links(proto::ListLinksRequest::default())
+            .await
+            .unwrap()
+            .into_inner()
+            .links;
+        let would_delete = answer.would_delete.len();
+        kept += usize::from(
+            (deleted.count(), would_delete, switches.len(), links.len()) == (0, 3, 4, 4),
+        );
+    }
+    kept
 }
 
 fn said(replicas: &mut [Replica]) -> String {
@@ -204,6 +254,8 @@ fn say(line: &str) {
     println!("{line}");
 }
 
+/// Applies of a fabric that lacks a spine.
+const APPLIES: usize = 100;
 /// The leader dies in one of these milliseconds after both are asked.
 const KILLED_WITHIN: usize = 40;
 const CALL: Duration = Duration::from_secs(5);
