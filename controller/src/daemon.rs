@@ -28,6 +28,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 use tokio_stream::wrappers::TcpListenerStream;
+use tonic::service::Routes;
 use tonic::transport::Server;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
@@ -39,10 +40,10 @@ use crate::consensus::{self, Command, Consensus, Group, transport};
 use crate::ledger;
 use crate::monitoring;
 use crate::operator::services::{
-    AGREEING, ALONE, at_leader, fabric_at_leader, replicas_at_leader, services,
+    AGREEING, ALONE, at_leader, fabric, fabric_at_leader, replicas_at_leader, services,
     simulations_at_leader, with_json,
 };
-use crate::operator::{arriving, metrics};
+use crate::operator::{arriving, fabric, metrics};
 use crate::reflector::thread::{self, Reflection};
 use crate::reflector::{Reflector, owner};
 use crate::speaker::reload::{self, Reloader};
@@ -173,12 +174,12 @@ async fn serve(config: Config, file: Option<PathBuf>, raft: &Handle) -> Result<(
     let (stop, stopped) = watch::channel(false);
     let mut tasks = Tasks::default();
     dial(config.replica.id, routes, &consensus, raft, &mut tasks);
+    let fabric = fabric(&shared, &led);
     serve_api(
-        &reloader,
+        services(&shared, &led, &reloader, Arc::clone(&fabric)),
         &stopped,
         listeners.api,
         &shared,
-        &led,
         counted.requests.clone(),
         &mut tasks,
     );
@@ -188,6 +189,7 @@ async fn serve(config: Config, file: Option<PathBuf>, raft: &Handle) -> Result<(
         (listeners.raft, raft),
         &shared,
         &led,
+        &fabric,
         &mut tasks,
     );
     serve_metrics(
@@ -287,11 +289,10 @@ fn open(config: &Config) -> Result<Replica, DaemonError> {
 }
 
 fn serve_api(
-    reloader: &Arc<Reloader>,
+    services: Routes,
     stopped: &watch::Receiver<bool>,
     api: TcpListener,
     shared: &Arc<Shared>,
-    led: &Led,
     requests: metrics::Requests,
     tasks: &mut Tasks,
 ) {
@@ -306,7 +307,7 @@ fn serve_api(
     let described = "the descriptors that the build wrote are valid";
     let (health, health_service) = tonic_health::server::health_reporter();
     tasks.spawn("health", report_health(health, shared.consensus.group()));
-    let services = services(shared, led, reloader)
+    let services = services
         .add_service(health_service)
         .add_service(reflection().build_v1().expect(described))
         .add_service(reflection().build_v1alpha().expect(described));
@@ -397,6 +398,7 @@ fn serve_raft(
     (listener, raft): (Option<TcpListener>, &Handle),
     shared: &Arc<Shared>,
     led: &Led,
+    fabric: &fabric::Service,
     tasks: &mut Tasks,
 ) {
     let Some(listener) = listener else {
@@ -409,7 +411,7 @@ fn serve_raft(
         .initial_connection_window_size(RAFT_WINDOW)
         .add_service(ConsensusServer::new(inbound))
         .add_service(at_leader(shared, led))
-        .add_service(fabric_at_leader(shared, led))
+        .add_service(fabric_at_leader(shared, fabric))
         .add_service(simulations_at_leader(shared, led))
         .add_service(replicas_at_leader(shared));
     let done = until(stopped.clone());

@@ -37,7 +37,7 @@ pub struct Service {
     /// Places for whole declarations: each may hold a fabric in memory.
     applying: Arc<Semaphore>,
     /// Places for single changes that wait for their turn.
-    waiting: Semaphore,
+    waiting: Arc<Semaphore>,
     /// The way to the leader, which decides what may take paths away.
     way: Arc<Leader>,
     /// Where changes are made: calls of other replicas arrive on the runtime of Raft, where nothing may take long.
@@ -50,9 +50,20 @@ impl Service {
         Self {
             changes: Arc::new(Changes::new(Arc::clone(&shared), led)),
             applying: Arc::new(Semaphore::new(APPLYING_MAX)),
-            waiting: Semaphore::new(WAITING_MAX),
+            waiting: Arc::new(Semaphore::new(WAITING_MAX)),
             way: Arc::new(Leader::new(shared, addresses)),
             runtime: Handle::current(),
+        }
+    }
+
+    /// The service for calls of other replicas. Their changes take turns with those of this one, and no call is handed on again.
+    pub(super) fn at_leader(&self, shared: Arc<Shared>) -> Self {
+        Self {
+            changes: Arc::clone(&self.changes),
+            applying: Arc::clone(&self.applying),
+            waiting: Arc::clone(&self.waiting),
+            way: Arc::new(Leader::new(shared, Arc::default())),
+            runtime: self.runtime.clone(),
         }
     }
 

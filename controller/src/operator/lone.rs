@@ -17,7 +17,7 @@ use weft_proto::v1::fabric_service_client::FabricServiceClient;
 use weft_proto::v1::watch_service_client::WatchServiceClient;
 use weft_store::{Applied, Batch, Change, Op, Replica};
 
-use super::services::{services, with_json};
+use super::services::{fabric, services, with_json};
 use crate::config::Config;
 use crate::consensus;
 use crate::daemon::switches::led::{Led, Observed};
@@ -85,7 +85,7 @@ impl Lone {
         let shared = Arc::new(shared);
         let (reloader, reloads) = Reloader::new(Arc::clone(&shared), None);
         let led = Led::new();
-        let services = services(&shared, &led, &Arc::new(reloader));
+        let services = services(&shared, &led, &Arc::new(reloader), fabric(&shared, &led));
         let (api, group) = (shared.config().api.clone(), shared.consensus.group());
         let requests = Requests::default();
         let port = with_json(services, requests.clone(), &api, group);

@@ -22,12 +22,22 @@ use crate::daemon::switches::led::Led;
 use crate::speaker::Shared;
 use crate::speaker::reload::Reloader;
 
+/// The service of the declared fabric.
+pub fn fabric(shared: &Arc<Shared>, led: &Led) -> Arc<fabric::Service> {
+    let addresses = Arc::new(addresses(shared));
+    let service = fabric::Service::new(Arc::clone(shared), led.clone(), addresses);
+    Arc::new(service)
+}
+
 /// What programs and operators ask a running daemon.
-pub fn services(shared: &Arc<Shared>, led: &Led, reloader: &Arc<Reloader>) -> Routes {
+pub fn services(
+    shared: &Arc<Shared>,
+    led: &Led,
+    reloader: &Arc<Reloader>,
+    fabric: Arc<fabric::Service>,
+) -> Routes {
     let addresses = Arc::new(addresses(shared));
     let tables = Arc::new(Tables::new(Arc::clone(shared)));
-    let fabric = fabric::Service::new(Arc::clone(shared), led.clone(), Arc::clone(&addresses));
-    let fabric = Arc::new(fabric);
     let jobs = jobs::Service::new(Arc::clone(&fabric));
     let peers = peers::Service::new(Arc::clone(&tables));
     let routes = routes::Service::new(Arc::clone(&tables));
@@ -64,11 +74,9 @@ pub fn at_leader(
 /// The changes of the fabric that the leader makes on behalf of another replica.
 pub fn fabric_at_leader(
     shared: &Arc<Shared>,
-    led: &Led,
+    fabric: &fabric::Service,
 ) -> fabric_service_server::FabricServiceServer<fabric::Service> {
-    // Without addresses it hands no call on.
-    let service = fabric::Service::new(Arc::clone(shared), led.clone(), Arc::default());
-    fabric_service_server::FabricServiceServer::new(service)
+    fabric_service_server::FabricServiceServer::new(fabric.at_leader(Arc::clone(shared)))
 }
 
 /// The same of simulations.
