@@ -102,8 +102,8 @@ pub enum WatchError {
 
 /// A session that lasts as long as this does. To drop it tells the other end AdminDown, without waiting.
 ///
-/// By RFC 5882 §3.2 that is no failure of the path. FRR 8.4.4 takes it for one and ends its BGP session with
-/// Cease/10 (`tests/frr.rs`): who wants other timers uses [`Watch::change`], and an operator switches BFD off
+/// By RFC 5882 §3.2 that is no failure of the path. FRR to 10.6 takes it for one and ends its BGP session with
+/// Cease/10 (`tests/frr.rs`; 10.7 does not): who wants other timers uses [`Watch::change`], and an operator switches BFD off
 /// at FRR's end first.
 #[derive(Debug)]
 pub struct Watch {

@@ -18,9 +18,11 @@
 //!
 //! Where we do more than RFC 5880 says, or less:
 //!
-//! - While Up we drop packets that do not say our discriminator (§6.8.6 lets them in by address): whoever
-//!   can forge an address could end any session with them. An end that starts anew is found by its
-//!   silence, a detection time later. FRR does the same.
+//! - Over many hops and while Up, packets with Your Discriminator 0 are dropped, though §6.8.6 accepts them
+//!   with State Down or AdminDown: anybody who can forge an address could end a session with one. An end
+//!   that restarts is found by its silence, a detection time later. Over one hop the TTL of 255 keeps
+//!   forgers out (RFC 5881 §5), and the session follows §6.8.6. FRR 8.3 to 10.7 drop these packets over one
+//!   hop too; their successor follows §6.8.6 (FRRouting/frr#23284).
 //! - What the other end said is forgotten after a detection time without a packet, not only its
 //!   discriminator (§6.8.1). Else one that said "required min RX 0" and died would not be spoken to when
 //!   it is back.
@@ -71,6 +73,7 @@ pub enum Output {
 #[derive(Debug)]
 pub struct Session {
     mine: Discriminator,
+    multihop: bool,
     timers: Timers,
     state: State,
     /// For packets.
@@ -106,6 +109,7 @@ impl Session {
         let pace = Pace::new(timers.interval.max(SLOW), timers.interval);
         Self {
             mine: config.mine,
+            multihop: config.multihop,
             timers,
             state: State::Down,
             diagnostic: Diagnostic::None,
@@ -165,12 +169,13 @@ impl Session {
         self.mine
     }
 
-    /// Whether a packet counts: it names this session, or nothing while the other end may not know the name.
+    /// Returns true if a packet counts: it names this session, or no session, as an end that has just started does.
+    /// RFC 5880 §6.8.6; [`Packet::decode`] has checked that only Down and AdminDown come without a name.
     #[must_use]
     pub fn expects(&self, packet: &Packet) -> bool {
         match packet.yours {
             Some(yours) => yours == self.mine,
-            None => self.state != State::Up,
+            None => !self.multihop || self.state != State::Up,
         }
     }
 

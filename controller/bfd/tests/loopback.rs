@@ -109,14 +109,17 @@ async fn hostile_packets_are_counted_and_change_nothing() {
         for _ in 0..10 {
             other.send_to(&down, &to).unwrap();
             distant.send_to(&down, &to).unwrap();
-            // Neither does a forged address help who does not know the name of the session.
-            peer.send_to(&down, &to).unwrap();
+            if multihop {
+                // A forged address does not help a sender that does not know the name of the session.
+                peer.send_to(&down, &to).unwrap();
+            }
             peer.send_to(&guess.encode(), &to).unwrap();
             peer.send_to(&[], &to).unwrap();
             peer.send_to(&[0xff; 2_000], &to).unwrap();
         }
+        let foreign = if multihop { 20 } else { 10 };
         until_counted(&near, |counters| {
-            counters.foreign == 20
+            counters.foreign == foreign
                 && counters.far == 10
                 && counters.unknown == 10
                 && counters.malformed == 20
@@ -125,6 +128,19 @@ async fn hostile_packets_are_counted_and_change_nothing() {
         let status = to_far.status();
         assert_eq!((status.state, status.failures), (State::Up, 0));
     }
+}
+
+/// RFC 5880 §6.8.6: an end that has restarted does not know the name of the session.
+#[tokio::test]
+async fn over_one_hop_an_end_that_restarts_is_a_failure_at_once() {
+    let (near, _far, mut to_far, _to_near) = pair(9, false).await;
+    let restarted = stranger((address(9, 2), 0).into(), 255);
+    let down = packet(State::Down, None).encode();
+    let to = SocketAddr::new(address(9, 1), 3784).into();
+    restarted.send_to(&down, &to).unwrap();
+    let failed = timeout(Duration::from_secs(1), to_far.failed()).await;
+    assert_eq!(failed, Ok(Diagnostic::NeighborSignaledDown));
+    assert_eq!(near.counters().foreign, 0);
 }
 
 #[tokio::test]

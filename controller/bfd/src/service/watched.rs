@@ -85,6 +85,7 @@ impl Config {
     pub(super) fn session(&self, mine: Discriminator, jitter_seed: u64) -> SessionConfig {
         SessionConfig {
             mine,
+            multihop: self.multihop,
             timers: Timers {
                 interval: self.interval,
                 multiplier: self.multiplier,

@@ -11,6 +11,8 @@ use crate::packet::{Diagnostic, Discriminator, Interval, State};
 pub struct SessionConfig {
     /// What we call it.
     pub mine: Discriminator,
+    /// True if routers may be between, so that a packet may come from anybody who can forge an address. RFC 5883.
+    pub multihop: bool,
     /// How often, and how many may be missing.
     pub timers: Timers,
     /// Spreads the packets of many sessions in time.

@@ -34,10 +34,11 @@ fn timers(interval_ms: u64, multiplier: u8) -> Timers {
     }
 }
 
-/// Three times 300 ms, and called 1.
+/// Over one hop, three times 300 ms, and called 1.
 fn session(now: Instant) -> Session {
     let config = SessionConfig {
         mine: discriminator(1),
+        multihop: false,
         timers: timers(300, 3),
         jitter_seed: 7,
     };
@@ -220,20 +221,44 @@ fn silence_for_the_detection_time_is_a_failure() {
     }
 }
 
-#[test]
-fn while_up_a_packet_without_our_name_is_nothing() {
-    let now = start();
-    let nameless = |state| Packet {
+/// From an end that has just started.
+fn nameless(state: State) -> Packet {
+    Packet {
+        mine: discriminator(9),
         yours: None,
         ..packet(state)
-    };
+    }
+}
+
+/// RFC 5880 §6.8.6, and RFC 5882 §3.2 for AdminDown.
+#[test]
+fn over_one_hop_an_end_that_restarts_is_noticed_at_once() {
+    let now = start();
+    for (theirs, failures) in [(State::Down, 1), (State::AdminDown, 0)] {
+        let mut session = session_in(State::Up, now);
+        let told = hear(&mut session, nameless(theirs), now + ms(250));
+        assert_eq!(told.len(), 1, "{theirs:?}");
+        assert_eq!(told[0].state, State::Down);
+        assert_eq!(told[0].diagnostic, Diagnostic::NeighborSignaledDown);
+        assert_eq!(told[0].yours, Some(discriminator(9)));
+        let status = session.status();
+        assert_eq!((status.state, status.failures), (theirs, failures));
+        assert_eq!(status.diagnostic, Diagnostic::NeighborSignaledDown);
+    }
+}
+
+#[test]
+fn over_many_hops_a_packet_without_our_name_is_nothing_while_up() {
+    let now = start();
     for state in [State::Down, State::AdminDown] {
         let mut session = session_in(State::Up, now);
+        session.multihop = true;
         session.handle(Input::Packet(nameless(state)), now + ms(500));
         assert_eq!(outputs(&mut session), []);
         assert_eq!(session.detection_at(), Some(now + ms(900)));
     }
     let mut session = session_in(State::Init, now);
+    session.multihop = true;
     session.handle(Input::Packet(nameless(State::Down)), now + ms(500));
     assert_eq!(session.detection_at(), Some(now + ms(1_400)));
 }
@@ -407,6 +432,7 @@ fn zero_is_never_offered() {
     let mut session = Session::new(
         SessionConfig {
             mine: discriminator(1),
+            multihop: false,
             timers: timers(0, 1),
             jitter_seed: 0,
         },

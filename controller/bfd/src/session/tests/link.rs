@@ -33,6 +33,7 @@ impl Link {
         let ends = [(1, timers[0]), (2, timers[1])].map(|(name, timers)| {
             let config = SessionConfig {
                 mine: discriminator(name),
+                multihop: false,
                 timers,
                 jitter_seed: dice.next(),
             };
