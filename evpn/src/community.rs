@@ -136,7 +136,7 @@ impl MacMobility {
     }
 
     /// Of a route; of several, which should not be, the least octets count, whatever their order: FRR
-    /// sorts communities and takes the first.
+    /// 8.4 to 10.7 sort communities and take the first.
     #[must_use]
     pub fn find(attributes: &Attributes) -> Option<Self> {
         views(attributes, Self::of).min_by_key(|view| view.0.0)

@@ -259,7 +259,7 @@ impl Unreach {
 
 /// Lengths of next hops. RFC 4760 §3 and RFC 8950 §3 for IPv4, RFC 2545 §3 for IPv6. RFC 7432 §7.11 for
 /// EVPN and RFC 4684 §5 for route targets have 4 and 16 only; some speakers write there what they write
-/// for VPNs, or a link-local address too, and FRR reads all of these.
+/// for VPNs, or a link-local address too, and FRR 8.4 to 10.7 read all of these.
 fn next_hop_lengths(family: Family) -> &'static [u8] {
     match family {
         Family::IPV4_UNICAST => &[4, 16, 32],

@@ -214,7 +214,7 @@ fn add_path_offer(capability: &Capability) -> &[AddPath] {
 }
 
 /// RFC 5492 §5: 2/7, listing what we would have needed. It leaves to us whether to insist; as FRR
-/// does, we want one family in common, since a session without any carries nothing.
+/// 8.4 to 10.7 do, we want one family in common, since a session without any carries nothing.
 fn no_common_family(ours: &[Family]) -> Notification {
     let missing = ours
         .iter()

@@ -203,7 +203,7 @@ pub struct Bfd {
 
 impl Bfd {
     /// Whether the peer is watched over several hops, as far as it was said or the TTL tells. Otherwise the
-    /// addresses of the session decide, as FRR's do.
+    /// addresses of the session decide, as those of FRR 8.4 to 10.7 do.
     pub fn multihop(&self, ttl: Ttl) -> Option<bool> {
         match self.multihop {
             None if ttl.is_one_hop() => Some(false),

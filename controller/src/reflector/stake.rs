@@ -777,7 +777,8 @@ const RETRY: Duration = Duration::from_millis(100);
 const SYNC_DEADLINE: Duration = Duration::from_secs(30);
 /// for so long,
 const SYNC_QUIET: Duration = Duration::from_secs(10);
-/// or after this; FRR's time to wait for its other peers is as long.
+/// or after this: so long FRR to 10.4 waits for its other peers (10.5: 240 s, since 10.6: 120 s).
+/// RFC 4724 §4.1.
 const SYNC_DEADLINE_MAX: Duration = Duration::from_secs(360);
 /// A refresh whose end never comes is over after this, RFC 7313 §4: longer than a whole table takes.
 const REFRESH_DEADLINE: Duration = Duration::from_secs(360);

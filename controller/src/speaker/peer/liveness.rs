@@ -58,7 +58,7 @@ impl Peer {
             .and_then(|connection| connection.socket.local_addr().ok())
             .map(|local| local.ip().to_canonical());
         let Some(wanted) = local.and_then(|local| self.path(local)) else {
-            // FRR 8.4.4 would end the session.
+            // FRR to 10.6 would end the session.
             match self.up.is_some() {
                 true => self.liveness.is_muted = true,
                 false => self.liveness = Liveness::default(),
@@ -69,7 +69,7 @@ impl Peer {
         if let Some((held, watch)) = &mut self.liveness.watched
             && pair(held) == pair(&wanted)
         {
-            // Another session would tell the other end that this one was shut down, and FRR 8.4.4 takes
+            // Another session would tell the other end that this one was shut down, and FRR to 10.6 takes
             // that for a failure.
             if let Err(error) = watch.change(wanted.interval, wanted.multiplier).await {
                 tracing::error!(peer = %self.setup.address, %error, "BFD keeps its timers");
@@ -159,7 +159,7 @@ mod tests {
         assert!(bench.session().await.is_some());
     }
 
-    /// RFC 5882 §3.2: AdminDown is no failure, and FRR 8.4.4 takes it for one.
+    /// RFC 5882 §3.2: AdminDown is no failure, and FRR to 10.6 takes it for one.
     #[tokio::test(start_paused = true)]
     async fn a_watch_that_is_not_wanted_any_more_lasts_as_long_as_the_session() {
         let mut bench = Bench::new().await;
