@@ -78,7 +78,8 @@ pub struct Shared {
     pub weights: Arc<Weights>,
     /// How many peers were lost a moment ago.
     pub losses: Losses,
-    identities: Mutex<HashMap<PeerId, IpAddr>>,
+    /// The address that holds each identity. Rings when one is released.
+    identities: watch::Sender<HashMap<PeerId, IpAddr>>,
     away: Mutex<BTreeMap<PeerId, Duration>>,
     entries: Mutex<BTreeMap<IpAddr, Entry>>,
     /// Rings when the state of a session changes.
@@ -114,7 +115,7 @@ impl Shared {
             taps: Taps::default(),
             weights: Arc::default(),
             losses: Losses::default(),
-            identities: Mutex::default(),
+            identities: watch::Sender::default(),
             away: Mutex::default(),
             entries: Mutex::default(),
             sessions: watch::Sender::default(),
@@ -171,17 +172,28 @@ impl Shared {
     /// # Errors
     /// The address that holds the identity.
     pub fn claim_identity(&self, peer: PeerId, address: IpAddr) -> Result<(), IpAddr> {
-        let mut identities = lock(&self.identities);
-        identities.retain(|other, held| *other == peer || *held != address);
-        match *identities.entry(peer).or_insert(address) {
-            holder if holder == address => Ok(()),
-            holder => Err(holder),
+        let mut holder = address;
+        self.identities.send_if_modified(|identities| {
+            let before = identities.len();
+            identities.retain(|other, held| *other == peer || *held != address);
+            let released = identities.len() < before;
+            holder = *identities.entry(peer).or_insert(address);
+            released
+        });
+        if holder == address {
+            Ok(())
+        } else {
+            Err(holder)
         }
     }
 
     /// The address holds no identity any more.
     pub fn release_identity(&self, address: IpAddr) {
-        lock(&self.identities).retain(|_, held| *held != address);
+        self.identities.send_if_modified(|identities| {
+            let before = identities.len();
+            identities.retain(|_, held| *held != address);
+            identities.len() < before
+        });
     }
 
     /// The configuration that holds now. Ask again at the start of a session; it may change meanwhile.
@@ -394,7 +406,7 @@ impl Speaker {
             peers.map(|(peer, _)| peer).collect::<Vec<_>>()
         });
         for peer in look.await.unwrap_or_default() {
-            if lock(&self.shared.identities).contains_key(&peer) {
+            if self.shared.identities.borrow().contains_key(&peer) {
                 continue;
             }
             tracing::warn!(%peer, "a session that is not there is taken back");

@@ -15,6 +15,7 @@ mod liveness;
 mod newcomer;
 mod owed;
 mod pace;
+mod pause;
 mod reconfigure;
 mod shown;
 #[cfg(test)]
@@ -61,6 +62,7 @@ use joining::{Answer, Why};
 use liveness::Liveness;
 use newcomer::Newcomer;
 use owed::Owed;
+use pause::Pause;
 
 /// What a peer's task is told from outside.
 pub enum Word {
@@ -125,8 +127,8 @@ pub struct Peer {
     leaving: bool,
     /// Was served a moment ago: dialed often until then or until it has a session, and also if it is not listed.
     dialed_until: Option<Instant>,
-    /// We ended the session for a reason that may pass: begin again then.
-    restart: Option<Instant>,
+    /// We ended the session for a reason that passes.
+    pause: Option<Pause>,
     /// A session ended by the peer's mistake: the task of one that is not listed stays until then.
     lingers_until: Option<Instant>,
     /// Connections that are closed and may not have ended.
@@ -243,7 +245,7 @@ impl Peer {
             stopping: None,
             leaving: false,
             dialed_until,
-            restart: None,
+            pause: None,
             lingers_until: None,
             ending: JoinSet::new(),
             budget: None,
@@ -267,7 +269,7 @@ impl Peer {
         let timeout = self.session.poll_timeout().map(Instant::from_std);
         let telling = self.telling_deadline();
         let owed = self.owed.deadline();
-        let timers = [timeout, self.restart, self.stopping, owed, telling];
+        let timers = [timeout, self.stopping, owed, telling];
         let resting = self.resting.is_some();
         let deadline = timers
             .into_iter()
@@ -285,6 +287,7 @@ impl Peer {
             happened = watch(outgoing, resting) => self.happened(Side::Outgoing, happened).await,
             happened = watch(incoming, resting) => self.happened(Side::Incoming, happened).await,
             words = newcomer::first_words(&mut self.newcomer) => self.met(words).await,
+            () = pause::end(&mut self.pause), if self.stopping.is_none() => self.begin_again().await,
             answer = pending_or(&mut self.joining) => self.joined(answer).await,
             withheld = pending_or(&mut self.guessed.looking) => self.say_withheld(withheld),
             learned = own(&mut self.ownership) => {
@@ -305,9 +308,6 @@ impl Peer {
     }
 
     async fn due(&mut self) {
-        if self.restart.take_if(|at| now() >= *at).is_some() && self.stopping.is_none() {
-            self.input(Input::Start).await;
-        }
         if self.dialed_until.is_some_and(|at| now() >= at) {
             self.stop_dialing();
             self.report.failed("it has not come back".to_owned());

@@ -1,16 +1,21 @@
 //! Two devices with one router id and AS, or one with sessions from two addresses: RFC 6286 §2.1 has a router id unique
 //! within its AS, and the facts know a peer by both. The session that was first is served, at whichever replica; any
-//! other is refused, by name, for as long as the first one lives.
+//! other is refused, by name, for as long as the first one lives. A device that restarts at another address has to wait
+//! for that too, and no longer.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use weft_bgp::message::notification::Cease;
 use weft_bgp::peer::PeerId;
 use weft_bgp::session::Input;
 
+use super::pause::Pause;
 use super::{Peer, now};
-use crate::reflector::owner::Parting;
+use crate::reflector::owner::{self, Agreed, Parting};
+use crate::speaker::Shared;
 
 impl Peer {
     /// Address at which another replica serves a peer of this identity: then the session that has just been established is
@@ -43,11 +48,44 @@ impl Peer {
     fn say_rival(&mut self, peer: PeerId, rival: IpAddr) {
         let address = self.setup.address;
         tracing::error!(peer = %address, %rival, id = %peer, "two peers have one router id and AS; the second one is refused");
-        self.grievance = Some(format!("{rival} is {peer} already"));
+        let reason = format!("{rival} is {peer} already");
+        self.grievance = Some(reason.clone());
         self.report.rival(rival);
-        self.restart = Some(now() + REFUSED_FOR);
+        let gone = rival_gone(Arc::clone(&self.shared), peer, address);
+        self.pause = Some(Pause::new(now() + REFUSED_FOR, reason).unless(gone));
     }
 }
 
-/// How long a peer that has another's identity has to wait.
+/// Resolves when no session of `peer` from another address than this one is left, at any replica.
+async fn rival_gone(shared: Arc<Shared>, peer: PeerId, address: IpAddr) {
+    let mut identities = shared.identities.subscribe();
+    let mut agreed = shared.reflection.follow(peer).await;
+    loop {
+        let holder = identities.borrow_and_update().get(&peer).copied();
+        let elsewhere = agreed.as_mut().and_then(|agreed| {
+            let agreed = agreed.borrow_and_update();
+            owner::rival(shared.replica, address, &agreed)
+        });
+        if elsewhere.is_none() && holder.is_none_or(|holder| holder == address) {
+            return;
+        }
+        tokio::select! {
+            Ok(()) = identities.changed() => {}
+            () = news(&mut agreed) => {}
+        }
+    }
+}
+
+/// Resolves when something else is agreed; never, once the daemon stops.
+async fn news(agreed: &mut Option<watch::Receiver<Agreed>>) {
+    let changed = match agreed {
+        Some(agreed) => agreed.changed().await.is_ok(),
+        None => false,
+    };
+    if !changed {
+        std::future::pending().await
+    }
+}
+
+/// How long a peer that has another's identity has to wait, if the other one does not go before.
 const REFUSED_FOR: Duration = Duration::from_secs(30);

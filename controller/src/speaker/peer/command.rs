@@ -36,7 +36,7 @@ impl Peer {
         match command {
             Command::Reset => {
                 tracing::warn!(%peer, "session reset by an operator");
-                self.restart = None;
+                self.pause = None;
                 self.input(Input::Stop(Cease::Reset)).await;
                 self.input(Input::Start).await;
             }

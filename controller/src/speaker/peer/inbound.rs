@@ -6,6 +6,7 @@ use weft_bgp::message::notification::Cease;
 use weft_bgp::message::{Message, RouteRefresh};
 use weft_bgp::session::{Input, Negotiated};
 
+use super::pause::Pause;
 use super::{Peer, now};
 use crate::config::RouteTargetFilter;
 use crate::reflector::learn::Learned;
@@ -105,8 +106,9 @@ impl Peer {
             return;
         };
         tracing::error!(peer = %self.setup.address, %bound, "session closed at a limit");
-        self.grievance = Some(format!("limit of {bound} exceeded"));
-        self.restart = Some(now() + self.setup.group.limits.restart);
+        let reason = format!("limit of {bound} exceeded");
+        self.grievance = Some(reason.clone());
+        self.pause = Some(Pause::new(now() + self.setup.group.limits.restart, reason));
         self.input(Input::Stop(Cease::MaxPrefixes)).await;
     }
 

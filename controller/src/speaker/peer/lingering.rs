@@ -27,7 +27,7 @@ impl Peer {
 
     /// The peer has to wait, what it did is not forgotten yet, or it is dialed since it was lost.
     fn remembers(&self) -> bool {
-        self.restart.is_some() || self.lingers_until.is_some() || self.dialed_until.is_some()
+        self.pause.is_some() || self.lingers_until.is_some() || self.dialed_until.is_some()
     }
 
     /// The session ended for `reason`.

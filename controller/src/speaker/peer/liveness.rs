@@ -9,6 +9,7 @@ use weft_bfd::{Config, Watch};
 use weft_bgp::message::notification::Cease;
 use weft_bgp::session::Input;
 
+use super::pause::Pause;
 use super::{Peer, Side, now};
 use crate::config::Ttl;
 
@@ -129,9 +130,10 @@ impl Peer {
             return;
         }
         tracing::warn!(peer = %self.setup.address, %diagnostic, "BFD says that the peer is down");
-        self.grievance = Some(format!("BFD down: {diagnostic}"));
+        let reason = format!("BFD down: {diagnostic}");
+        self.grievance = Some(reason.clone());
+        self.pause = Some(Pause::new(now() + HEARS_WHY, reason));
         self.input(Input::Stop(Cease::BfdDown)).await;
-        self.restart = Some(now() + HEARS_WHY);
     }
 }
 

@@ -50,7 +50,7 @@ impl Peer {
         if !self.leaving {
             tracing::info!(peer = %self.setup.address, "peer deconfigured");
             self.leaving = true;
-            self.restart = None;
+            self.pause = None;
             self.input(Input::Stop(Cease::Deconfigured)).await;
         }
     }
@@ -74,7 +74,7 @@ impl Peer {
         let effect = self.offer();
         if let Some(message) = self.setup.group.shutdown.clone() {
             if before.group.shutdown.is_none() {
-                self.restart = None;
+                self.pause = None;
                 // As its routes go, ours are to go there.
                 let shutdown = Input::StopSaying(Cease::HardReset, message);
                 self.input(shutdown).await;
@@ -86,8 +86,10 @@ impl Peer {
         // What stands in paths for our AS stands in all that was told and heard.
         let renamed = before.group.local_as != self.setup.group.local_as;
         let settled = matches!(effect, Effect::MustReset(_)) || renamed;
-        if begins {
-            self.input(Input::Start).await;
+        // What a limit has ended may fit into another one.
+        let limited = self.pause.is_some() && before.group.limits != self.setup.group.limits;
+        if begins || limited {
+            self.begin_again().await;
         } else if settled || self.is_misplaced(&before) || self.is_resigned(&before) || turned {
             self.reset(&effect).await;
         }
@@ -128,7 +130,7 @@ impl Peer {
     }
 
     async fn begin_anew(&mut self) {
-        self.restart = None;
+        self.pause = None;
         self.input(Input::Stop(Cease::ConfigurationChange)).await;
         self.input(Input::Start).await;
     }

@@ -2,6 +2,7 @@
 //! routes, and none are kept.
 
 mod blocked;
+mod connections;
 mod lingering;
 mod paced;
 mod reading;
@@ -165,7 +166,20 @@ impl Bench {
         self.shared.config.send_replace(Arc::new(config));
     }
 
-    /// The peer dials and gets a session, or is refused without a word.
+    /// The peer dials, and its OPEN is there already.
+    pub(super) fn dialed_with(&self, open: Open) -> Remote {
+        let (ours, remote) = opened(open);
+        self.words.try_send(Word::Incoming(ours)).ok().unwrap();
+        remote
+    }
+
+    /// The peer dials with this OPEN; the last message before the connection is closed.
+    pub(super) async fn last_words(&mut self, open: Open) -> Option<Notification> {
+        let remote = self.dialed_with(open);
+        self.until(remote.hear_out()).await
+    }
+
+    /// The peer dials and gets a session, or is refused.
     pub(super) async fn session(&mut self) -> Option<Remote> {
         self.session_of(open()).await
     }
@@ -245,6 +259,16 @@ fn pair() -> (TcpStream, TcpStream) {
         TcpStream::from_std(OwnedFd::from(end).into()).unwrap()
     });
     (ours, theirs)
+}
+
+/// Sockets as those of [`pair`], of which the other end has sent an OPEN and a KEEPALIVE.
+fn opened(open: Open) -> (TcpStream, Remote) {
+    let (ours, theirs) = pair();
+    let messages = [Message::Open(open), Message::Keepalive];
+    let octets = messages.map(|message| message.encode(&CONTEXT)).concat();
+    // The runtime is not asked: its time may pass meanwhile.
+    socket2::SockRef::from(&theirs).send(&octets).unwrap();
+    (ours, Remote(theirs, BytesMut::new()))
 }
 
 /// Not more than this waits in the socket for the other end, whatever the machine's default is.
