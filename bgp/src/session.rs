@@ -7,7 +7,7 @@
 //!   Idle ───────────► Connect ◄───────────────────────────► Active      passive: Start leads here,
 //!    ▲ idle hold         │ connected                           │        and nothing dials
 //!    │ is over           ▼                           connected ▼
-//!    │                OpenSent ◄───────────────────────────────┘        our OPEN is out
+//!    ├─ peer dials ─► OpenSent ◄───────────────────────────────┘        our OPEN is out
 //!    │                   │ OPEN
 //!    │                   ▼
 //!    ├─────────────── OpenConfirm                                       + what both sides hold
@@ -27,8 +27,9 @@
 //! - A connection that ends before it got an OPEN, by loss or by Cease/5 or Cease/7, leads to Active
 //!   too. Two speakers that refuse each other while idle would otherwise never meet.
 //! - A failed session is Idle for 0.5 s, doubled by each failure up to 16 s and shortened by up to a
-//!   quarter (RFC 4271 §8.1 leaves the amount open). An incoming connection is refused meanwhile. A
-//!   minute in Established forgives the failures.
+//!   quarter (RFC 4271 §8.1 leaves the amount open). A minute in Established forgives the failures.
+//!   Meanwhile we do not dial. A peer that dials is ready: its connection is taken, though §8.2.2 refuses
+//!   it, ten times in a row and then once each six seconds.
 //! - A connection that the collision rule dooms is not established by its KEEPALIVE while its rival
 //!   is open, but when the rival has gone, an UPDATE shows that the peer chose it, or 5 s have
 //!   passed. Otherwise the KEEPALIVE here and the OPEN there race, and both connections can die.
@@ -145,9 +146,34 @@ pub enum Output {
     /// connections are closed. It starts again by itself, unless it was stopped: after
     /// [`DownReason::Replaced`] at once, with the connection that was announced last.
     Down(DownReason),
-    /// Close the connection that the last `Connected` of this side announced, after writing
-    /// [`Session::refusal`]. A connection that the session already holds on this side goes on.
+    /// Close the connection that the last `Connected` of this side announced, after writing the message
+    /// of [`Session::refusal`]. A connection that the session already holds on this side goes on.
     Refuse(Side),
+}
+
+/// Why a connection is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Another connection goes before it. RFC 4271 §6.8.
+    Collision,
+    /// The session failed, and the peer has connected too often since.
+    TooOften {
+        /// When a connection is taken again.
+        until: Option<Instant>,
+    },
+    /// The session is stopped.
+    Stopped,
+}
+
+impl Refusal {
+    /// The message to the peer. RFC 4271 §6.8, RFC 4486 §4.
+    #[must_use]
+    pub fn notification(self) -> Notification {
+        Notification::cease(match self {
+            Self::Collision => Cease::Collision,
+            Self::TooOften { .. } | Self::Stopped => Cease::Rejected,
+        })
+    }
 }
 
 /// The state machine of one peer.
@@ -225,11 +251,16 @@ impl Session {
         self.state.established()
     }
 
-    /// What to tell a connection that [`Output::Refuse`] names: Cease/7 if another connection goes
-    /// before it (RFC 4271 §6.8); nothing while Idle, where a plain close makes the peer try again.
+    /// Returns why a connection that [`Output::Refuse`] names is refused.
     #[must_use]
-    pub fn refusal(&self) -> Option<Notification> {
-        self.state.refusal()
+    pub fn refusal(&self) -> Refusal {
+        self.state.refusal(&self.local.idle_hold)
+    }
+
+    /// Returns the time before which a failed session does not dial; `None` if it is not held.
+    #[must_use]
+    pub fn held_until(&self) -> Option<Instant> {
+        self.state.held_until()
     }
 
     /// How it was configured.

@@ -13,6 +13,7 @@ pub mod losses;
 pub mod offer;
 pub mod ownership;
 pub mod peer;
+pub mod refusal;
 pub mod reload;
 pub mod remembered;
 pub mod report;
@@ -30,6 +31,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -46,6 +48,7 @@ use keys::Keyring;
 use losses::Losses;
 use peer::command::{Command, Refused};
 use peer::{Peer, Setup, Word};
+use refusal::{Reason, Refusals};
 use reload::Reload;
 use report::{Facts, Report};
 use weights::Weights;
@@ -82,6 +85,8 @@ pub struct Shared {
     identities: watch::Sender<HashMap<PeerId, IpAddr>>,
     away: Mutex<BTreeMap<PeerId, Duration>>,
     entries: Mutex<BTreeMap<IpAddr, Entry>>,
+    /// Connections that no peer's task takes.
+    refusals: Mutex<Refusals>,
     /// Rings when the state of a session changes.
     sessions: watch::Sender<()>,
 }
@@ -118,6 +123,7 @@ impl Shared {
             identities: watch::Sender::default(),
             away: Mutex::default(),
             entries: Mutex::default(),
+            refusals: Mutex::default(),
             sessions: watch::Sender::default(),
         }
     }
@@ -194,6 +200,11 @@ impl Shared {
             identities.retain(|_, held| *held != address);
             identities.len() < before
         });
+    }
+
+    /// Connections that were refused before a peer's task saw them.
+    pub fn refusals(&self) -> Refusals {
+        lock(&self.refusals).clone()
     }
 
     /// The configuration that holds now. Ask again at the start of a session; it may change meanwhile.
@@ -444,31 +455,39 @@ impl Speaker {
             None => stream,
             Some(words) => match words.try_send(Word::Incoming(stream)) {
                 // A dynamic peer that has just gone.
-                Err(mpsc::error::TrySendError::Closed(Word::Incoming(stream))) => stream,
-                Err(mpsc::error::TrySendError::Full(_)) => {
-                    // Closed by dropping it; the peer tries again.
-                    tracing::debug!(peer = %address, "the peer's task is busy; connection refused");
-                    return;
+                Err(TrySendError::Closed(Word::Incoming(stream))) => stream,
+                Err(TrySendError::Full(Word::Incoming(stream))) => {
+                    return self.turn_away(&stream, from, Reason::Busy);
                 }
-                Ok(()) | Err(mpsc::error::TrySendError::Closed(Word::Show(_) | Word::Do(..))) => {
-                    return;
-                }
+                Ok(())
+                | Err(TrySendError::Full(Word::Show(_) | Word::Do(..)))
+                | Err(TrySendError::Closed(Word::Show(_) | Word::Do(..))) => return,
             },
         };
         let Some(setup) = self.shared.setup(address) else {
-            tracing::info!(%from, "connection from an address that is no peer");
-            return;
+            return self.turn_away(&stream, from, Reason::Stranger);
         };
         if setup.group.shutdown.is_some() {
-            tracing::info!(%from, "connection from a peer that is shut down");
-            return;
+            return self.turn_away(&stream, from, Reason::Shutdown);
         }
         if self.room(&self.shared.config().bgp) == 0 && !self.make_room() {
-            tracing::error!(%from, "no room for another dynamic peer; see bgp.dynamic_peers_max");
-            return;
+            return self.turn_away(&stream, from, Reason::NoRoom);
         }
         let words = self.start(setup, None);
         let _ = words.try_send(Word::Incoming(stream));
+    }
+
+    /// Refuses a connection that no peer's task takes.
+    fn turn_away(&self, stream: &TcpStream, from: SocketAddr, reason: Reason) {
+        refusal::reject(stream, reason.cease());
+        let Some(unlogged) = lock(&self.shared.refusals).note(reason, Instant::now()) else {
+            return;
+        };
+        if reason == Reason::NoRoom {
+            tracing::error!(%from, unlogged, "no room for another dynamic peer; see bgp.dynamic_peers_max");
+        } else {
+            tracing::info!(%from, %reason, unlogged, "connection refused");
+        }
     }
 
     /// `dialed_until` is for a dynamic peer that is dialed, for a while.

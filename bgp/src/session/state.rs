@@ -1,14 +1,14 @@
 //! The states before a connection is there, and the enum of all. It refuses to know messages.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::down::DownReason;
 use super::established::Established;
 use super::negotiation::Negotiated;
 use super::open_confirm::OpenConfirm;
 use super::open_sent::{OpenSent, Rival};
-use super::timers::Deadline;
-use super::{Input, Local, Notification, Output, Side};
+use super::timers::{Deadline, IdleHold};
+use super::{Input, Local, Notification, Output, Refusal, Side};
 use crate::message::notification::Cease;
 
 /// RFC 4271 §8.2.2. What we know grows downwards; a transition consumes the old state.
@@ -22,12 +22,12 @@ pub(super) enum State {
     Established(Established),
 }
 
-/// Nothing is open, and incoming connections are refused.
+/// Nothing is open.
 #[derive(Debug)]
 pub(super) enum Idle {
-    /// Until `Start`.
+    /// Until `Start`; incoming connections are refused.
     Stopped,
-    /// Until the idle hold is over.
+    /// Until the idle hold is over or the peer connects.
     Held { until: Deadline },
 }
 
@@ -99,14 +99,28 @@ impl State {
         }
     }
 
-    pub(super) fn refusal(&self) -> Option<Notification> {
+    pub(super) fn held_until(&self) -> Option<Instant> {
+        if let Self::Idle(Idle::Held { until }) = self {
+            until.at()
+        } else {
+            None
+        }
+    }
+
+    pub(super) fn refusal(&self, idle_hold: &IdleHold) -> Refusal {
         match self {
-            Self::Idle(_) => None,
+            Self::Idle(Idle::Stopped) => Refusal::Stopped,
+            Self::Idle(Idle::Held { until }) => {
+                let ends = [until.at(), idle_hold.admits_at()];
+                Refusal::TooOften {
+                    until: ends.into_iter().flatten().min(),
+                }
+            }
             Self::Connect(_)
             | Self::Active(_)
             | Self::OpenSent(_)
             | Self::OpenConfirm(_)
-            | Self::Established(_) => Some(Notification::cease(Cease::Collision)),
+            | Self::Established(_) => Refusal::Collision,
         }
     }
 
@@ -139,16 +153,20 @@ impl State {
     /// Idle for a while, since something failed.
     pub(super) fn down(reason: DownReason, now: Instant, local: &mut Local) -> Self {
         local.emit(Output::Down(reason));
-        Self::Idle(Idle::Held {
-            until: Deadline::after(now, local.idle_hold.next()),
-        })
+        let delay = local.idle_hold.next();
+        Self::held(now, delay, local)
     }
 
     /// Idle for the least time: what ended an established session may be over at once, and nobody's fault.
     pub(super) fn lost(reason: DownReason, now: Instant, local: &mut Local) -> Self {
         local.emit(Output::Down(reason));
+        let delay = local.idle_hold.least();
+        Self::held(now, delay, local)
+    }
+
+    fn held(now: Instant, delay: Duration, local: &mut Local) -> Self {
         Self::Idle(Idle::Held {
-            until: Deadline::after(now, local.idle_hold.least()),
+            until: local.idle_hold.begin(now, delay),
         })
     }
 
@@ -163,12 +181,12 @@ impl State {
 impl Idle {
     fn handle(self, input: Input, now: Instant, local: &mut Local) -> State {
         match input {
-            Input::Start => State::begin(now, local),
-            Input::Timeout if self.is_over(now) => State::begin(now, local),
-            Input::Connected(side) => {
-                local.emit(Output::Refuse(side));
-                State::Idle(self)
+            Input::Start => {
+                local.idle_hold.lift();
+                State::begin(now, local)
             }
+            Input::Timeout if self.is_over(now) => State::begin(now, local),
+            Input::Connected(side) => self.connected(side, now, local),
             Input::Stop(_) | Input::StopSaying(..) => {
                 local.idle_hold.forgive();
                 State::stopped()
@@ -182,6 +200,20 @@ impl Idle {
             | Input::Renew
             | Input::SendBlocked => State::Idle(self),
         }
+    }
+
+    /// RFC 4271 §8.2.2 refuses every connection. That of a peer whose session failed is taken, at a bounded rate: the
+    /// peer is ready, and only our own dials are to be damped (§8.1.1).
+    fn connected(self, side: Side, now: Instant, local: &mut Local) -> State {
+        let is_taken = match (&self, side) {
+            (Self::Held { .. }, Side::Incoming) => local.idle_hold.admission().admit(now),
+            (Self::Held { .. } | Self::Stopped, _) => false,
+        };
+        if is_taken {
+            return OpenSent::begin(Side::Incoming, Rival::Absent, now, local);
+        }
+        local.emit(Output::Refuse(side));
+        State::Idle(self)
     }
 
     fn is_over(&self, now: Instant) -> bool {
@@ -258,6 +290,6 @@ impl Active {
 impl Local {
     fn retry_at(&mut self, now: Instant) -> Deadline {
         let delay = self.idle_hold.jitter().shorten(self.config.connect_retry);
-        Deadline::after(now, delay)
+        Deadline::after(now, delay).not_before(self.idle_hold.until())
     }
 }

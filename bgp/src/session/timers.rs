@@ -1,4 +1,5 @@
-//! Deadlines, jitter and idle hold of a session. It refuses to know what time it is, and why a timer runs.
+//! Deadlines, jitter and idle hold of a session, and how often the peer of a held one may connect. It refuses to know
+//! what time it is, and why a timer runs.
 
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,11 @@ impl Deadline {
         Self([self.0, other.0].into_iter().flatten().min())
     }
 
+    /// This one, but not before `other`, if that runs.
+    pub(super) fn not_before(self, other: Self) -> Self {
+        Self(self.0.map(|at| other.0.map_or(at, |other| at.max(other))))
+    }
+
     pub(super) fn at(self) -> Option<Instant> {
         self.0
     }
@@ -68,10 +74,13 @@ impl Jitter {
     }
 }
 
-/// How long a failed session stays Idle: the IdleHoldTimer and DampPeerOscillations of RFC 4271 §8.1.
+/// How long a failed session does not dial: the IdleHoldTimer and DampPeerOscillations of RFC 4271 §8.1.
 #[derive(Clone, Debug)]
 pub(super) struct IdleHold {
     failures: u32,
+    /// End of the last hold.
+    until: Deadline,
+    admission: Admission,
     jitter: Jitter,
 }
 
@@ -79,8 +88,34 @@ impl IdleHold {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             failures: 0,
+            until: Deadline::NEVER,
+            admission: Admission::default(),
             jitter: Jitter::new(seed),
         }
+    }
+
+    /// Begins a hold. Returns its end, before which there is no dial.
+    pub(super) fn begin(&mut self, now: Instant, delay: Duration) -> Deadline {
+        self.until = Deadline::after(now, delay);
+        self.until
+    }
+
+    pub(super) fn until(&self) -> Deadline {
+        self.until
+    }
+
+    /// Ends the hold early.
+    pub(super) fn lift(&mut self) {
+        self.until = Deadline::NEVER;
+    }
+
+    pub(super) fn admission(&mut self) -> &mut Admission {
+        &mut self.admission
+    }
+
+    /// When a connection of the peer is taken again, if none is now.
+    pub(super) fn admits_at(&self) -> Option<Instant> {
+        self.admission.next_at()
     }
 
     /// Counts one more failure: 0.5 s, 1 s, 2 s ... 16 s, each with jitter.
@@ -97,10 +132,36 @@ impl IdleHold {
 
     pub(super) fn forgive(&mut self) {
         self.failures = 0;
+        self.lift();
     }
 
     pub(super) fn jitter(&mut self) -> &mut Jitter {
         &mut self.jitter
+    }
+}
+
+/// How often a peer whose session is held may connect: ten times in a row, and once each six seconds from then on. A
+/// bucket that leaks, and that each connection fills by one interval.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Admission {
+    empty_at: Option<Instant>,
+}
+
+impl Admission {
+    /// Takes a connection. False: the bucket is full.
+    pub(super) fn admit(&mut self, now: Instant) -> bool {
+        let level = self.empty_at.map(|at| at.saturating_duration_since(now));
+        let filled = level.unwrap_or_default() + ADMISSION_INTERVAL;
+        if filled > ADMISSION_INTERVAL * ADMISSION_BURST {
+            return false;
+        }
+        self.empty_at = now.checked_add(filled);
+        true
+    }
+
+    fn next_at(&self) -> Option<Instant> {
+        self.empty_at?
+            .checked_sub(ADMISSION_INTERVAL * (ADMISSION_BURST - 1))
     }
 }
 
@@ -122,6 +183,11 @@ const IDLE_HOLD_MIN: Duration = Duration::from_millis(500);
 
 /// 0.5 s doubled five times is 16 s: one OPEN each 16 s costs nothing, and a repaired switch does not wait long.
 const IDLE_HOLD_DOUBLINGS: u32 = 5;
+
+/// Ten in a minute: more than an operator who enters a few lines that each reset the session, and few enough that a
+/// peer that fails on each costs nothing. One beyond is refused with Cease, Connection Rejected.
+const ADMISSION_INTERVAL: Duration = Duration::from_secs(6);
+const ADMISSION_BURST: u32 = 10;
 
 const JITTER_STEPS: u32 = 1024;
 
@@ -165,13 +231,43 @@ mod tests {
         assert!(idle.next() <= Duration::from_millis(500));
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "an Instant comes from nowhere else"
+    )]
+    fn start() -> Instant {
+        Instant::now()
+    }
+
+    #[test]
+    fn ten_connections_in_a_row_are_taken_and_then_ten_a_minute() {
+        let (mut admission, start) = (Admission::default(), start());
+        let mut taken = |secs| {
+            let now = start + Duration::from_secs(secs);
+            let taken = std::iter::from_fn(|| admission.admit(now).then_some(())).count();
+            (taken, admission.next_at().unwrap() - start)
+        };
+        let secs = Duration::from_secs;
+        assert_eq!(taken(0), (10, secs(6)));
+        assert_eq!(taken(5), (0, secs(6)));
+        assert_eq!(taken(6), (1, secs(12)));
+        assert_eq!(taken(66), (10, secs(72)));
+        assert_eq!(taken(1_000), (10, secs(1_006)));
+    }
+
+    #[test]
+    fn a_dial_waits_for_the_end_of_the_hold() {
+        let now = start();
+        let after = |secs| Deadline::after(now, Duration::from_secs(secs));
+        assert_eq!(after(1).not_before(after(2)), after(2));
+        assert_eq!(after(3).not_before(after(2)), after(3));
+        assert_eq!(after(1).not_before(Deadline::NEVER), after(1));
+        assert_eq!(Deadline::NEVER.not_before(after(2)), Deadline::NEVER);
+    }
+
     #[test]
     fn a_deadline_beyond_the_clock_never_comes() {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "an Instant comes from nowhere else"
-        )]
-        let now = Instant::now();
+        let now = start();
         assert_eq!(Deadline::after(now, Duration::MAX), Deadline::NEVER);
         assert_eq!(
             Deadline::after_unless_zero(now, Duration::ZERO),

@@ -166,9 +166,8 @@ impl World {
                 },
                 Output::Refuse(_) => {
                     let id = announced.take().expect("refuses what was announced");
-                    if let Some(notification) = self.sessions[who].refusal() {
-                        self.write(who, id, Item::Message(Message::Notification(notification)));
-                    }
+                    let notification = self.sessions[who].refusal().notification();
+                    self.write(who, id, Item::Message(Message::Notification(notification)));
                     self.close(who, id);
                 }
                 Output::Down(_) => self.downs += 1,

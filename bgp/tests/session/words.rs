@@ -128,10 +128,9 @@ pub(crate) fn output(output: &Output, session: &Session) -> String {
         },
         Output::Refresh(refresh) => format!("refresh {}/{}", refresh.family, refresh.subtype),
         Output::Down(reason) => format!("idle because {reason}"),
-        Output::Refuse(on) => match session.refusal() {
-            Some(notification) => format!("refuse {} {notification}", side(*on)),
-            None => format!("refuse {} silently", side(*on)),
-        },
+        Output::Refuse(on) => {
+            format!("refuse {} {}", side(*on), session.refusal().notification())
+        }
     }
 }
 

@@ -124,7 +124,8 @@ async fn page(State(sources): State<Sources>, headers: HeaderMap) -> Response {
         return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response();
     };
     let mut registry = Registry::with_prefix("weft");
-    sessions::register(&mut registry, &sources.shared.reports());
+    let (reports, refusals) = (sources.shared.reports(), sources.shared.refusals());
+    sessions::register(&mut registry, &reports, &refusals);
     advertising::register(&mut registry, sources.shared.reflection.latency());
     collectors::register(&mut registry, &sources.shared.taps.collectors());
     evpn(&mut registry, &tables);

@@ -336,20 +336,23 @@ impl Peer {
     }
 
     /// Takes what has come before a timer is judged: if it was us who stood still, and not the peer, then its
-    /// KEEPALIVEs are here already.
-    async fn read_on(&mut self) {
+    /// KEEPALIVEs are here already. Returns true if there was something.
+    async fn read_on(&mut self) -> bool {
+        let mut any = false;
         for side in [Side::Outgoing, Side::Incoming] {
             let read = match &mut self.connections[side as usize] {
                 Some(connection) if self.resting.is_none() => connection.read_on(),
                 Some(_) | None => continue,
             };
-            match read {
-                Ok(0) => self.happened(side, Happened::Ended).await,
-                Ok(_) => self.happened(side, Happened::Octets).await,
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                Err(_) => self.happened(side, Happened::Ended).await,
-            }
+            let happened = match read {
+                Ok(1..) => Happened::Octets,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
+                Ok(0) | Err(_) => Happened::Ended,
+            };
+            any = true;
+            self.happened(side, happened).await;
         }
+        any
     }
 
     async fn hear(&mut self, word: Option<Word>) {
@@ -563,31 +566,27 @@ impl Peer {
     }
 
     fn send(&mut self, side: Side, message: &Message) {
-        let (context, _) = self.session.decode_context(side);
-        let Some(connection) = &mut self.connections[side as usize] else {
+        let Some(octets) = self.write(side, message) else {
             return;
         };
-        connection.said = true;
         self.report.sent(message.kind(), 1);
-        let octets = message.encode(&context);
         if message.kind() == MessageKind::Open {
-            self.report.opened(side, Direction::Sent, octets.clone());
-        }
-        if connection.orders.try_send(Order::Control(octets)).is_err() {
-            // A peer that takes not even keepalives: RFC 9687's timer ends it.
-            tracing::debug!(peer = %self.setup.address, "control message not queued");
+            self.report.opened(side, Direction::Sent, octets);
         }
     }
 
-    /// Closes the connection that came last, and says why.
-    fn refuse(&mut self, side: Side) {
-        let arrived = self.arrived.take();
-        let held = arrived.map(|arrived| self.connections[side as usize].replace(arrived));
-        if let Some(notification) = self.session.refusal() {
-            self.send(side, &Message::Notification(notification));
+    /// Queues a message without counting it. Returns its octets, if there is a connection.
+    fn write(&mut self, side: Side, message: &Message) -> Option<Bytes> {
+        let (context, _) = self.session.decode_context(side);
+        let connection = self.connections[side as usize].as_mut()?;
+        connection.said = true;
+        let octets = message.encode(&context);
+        let order = Order::Control(octets.clone());
+        if connection.orders.try_send(order).is_err() {
+            // A peer that takes not even keepalives: RFC 9687's timer ends it.
+            tracing::debug!(peer = %self.setup.address, "control message not queued");
         }
-        self.close(side);
-        self.connections[side as usize] = held.flatten();
+        Some(octets)
     }
 
     /// Closes a connection, or gives up the dial for one; one that has arrived on the same side takes its place.

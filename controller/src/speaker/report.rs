@@ -21,6 +21,7 @@ use weft_bgp::peer::PeerId;
 use weft_bgp::session::{Negotiated, Side};
 use weft_bgp::update_group::ExportKey;
 
+use super::refusal::{Reason, Refusals};
 use super::saved::Saved;
 use crate::reflector::learn::Learned;
 use near::Near;
@@ -81,6 +82,8 @@ pub struct Facts {
     pub last_error: String,
     /// Why the last attempt to get another one failed.
     pub attempt_error: String,
+    /// Connections of the peer that were refused.
+    pub refusals: Refusals,
     /// Not listed in the configuration.
     pub dynamic: bool,
     /// What runs on the peer, and how that is known; empty before the first session.
@@ -176,6 +179,7 @@ impl Report {
             established: 0,
             last_error: String::new(),
             attempt_error: String::new(),
+            refusals: Refusals::default(),
             dynamic,
             profile: Default::default(),
             told: BTreeMap::new(),
@@ -398,6 +402,11 @@ impl Report {
         let count = facts.malformed.entry(rule).or_default();
         *count += 1;
         Some(*count).filter(|count| count.is_power_of_two())
+    }
+
+    /// A connection was refused. Returns how many of its reason were not logged before it, if it is to be logged.
+    pub fn refused(&self, reason: Reason, now: Instant) -> Option<u64> {
+        self.lock().refusals.note(reason, now)
     }
 
     /// Whether there ever was more than silence.

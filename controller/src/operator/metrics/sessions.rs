@@ -9,6 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::gauge;
+use crate::speaker::refusal::Refusals;
 use crate::speaker::report::Facts;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -104,14 +105,17 @@ struct Sessions {
     spared: Family<FamilyLabels, Counter>,
     bfd: Family<PeerLabel, Gauge>,
     rivals: Family<RivalLabels, Gauge>,
+    refusals: Family<ReasonLabels, Counter>,
 }
 
-/// Registers what the reports say.
-pub(super) fn register(registry: &mut Registry, reports: &[(IpAddr, Facts)]) {
+/// Registers what the reports say, and the connections that were refused before a peer's task saw them.
+pub(super) fn register(registry: &mut Registry, reports: &[(IpAddr, Facts)], refusals: &Refusals) {
     let sessions = Sessions::default();
+    sessions.refusals("", refusals);
     for (address, facts) in reports {
         sessions.session(&address.to_string(), facts);
         sessions.routes(&address.to_string(), facts);
+        sessions.refusals(&address.to_string(), &facts.refusals);
     }
     sessions.register(registry);
 }
@@ -224,6 +228,14 @@ impl Sessions {
         }
     }
 
+    fn refusals(&self, peer: &str, refusals: &Refusals) {
+        for (reason, count) in refusals.totals() {
+            let peer = peer.to_owned();
+            let labels = ReasonLabels { peer, reason };
+            self.refusals.get_or_create(&labels).inc_by(count);
+        }
+    }
+
     fn register(self, registry: &mut Registry) {
         let help = "State of RFC 4273: 1 idle, 2 connect, 3 active, 4 opensent, 5 openconfirm, 6 established";
         registry.register("bgp_peer_state", help, self.state);
@@ -255,6 +267,8 @@ impl Sessions {
         registry.register("bfd_up", help, self.bfd);
         let help = "1 if the session is refused because another peer has its router id and AS";
         registry.register("bgp_peer_refused", help, self.rivals);
+        let help = "Connections that were refused, by reason; peer is empty where no session of a peer was asked";
+        registry.register("bgp_connections_refused", help, self.refusals);
     }
 }
 

@@ -15,7 +15,10 @@ impl Peer {
         match self.stopping {
             Some(deadline) => is_idle || now() >= deadline,
             None if self.leaving => is_idle,
-            None => self.setup.dynamic && is_idle && self.report.served() && !self.remembers(),
+            None => {
+                let is_idle = is_idle && self.newcomer.is_none();
+                self.setup.dynamic && is_idle && self.report.served() && !self.remembers()
+            }
         }
     }
 

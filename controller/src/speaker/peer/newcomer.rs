@@ -1,6 +1,7 @@
-//! Connections that the peer dials: which one is taken, and what a new one is while a session is up. A peer that
-//! keeps its routes over a restart may be back before its loss was noticed, RFC 4724 §5. Knows no state of the
-//! session: that decides, once it is sure that it is the peer who speaks.
+//! Connections that the peer dials: which one is taken, which one is refused, and the message to that. One that comes
+//! while a session is up is tracked until its OPEN (RFC 4271 §8.2.2): the end of the old connection may be there already,
+//! and a peer that keeps its routes over a restart may be back before its loss was noticed (RFC 4724 §5). Knows no
+//! state of the session: that decides, once it is sure that it is the peer who speaks.
 
 use bytes::BytesMut;
 use tokio::io::AsyncReadExt;
@@ -9,9 +10,10 @@ use tokio::time::Instant;
 use weft_bgp::frame::{self, Frame};
 use weft_bgp::message::Message;
 use weft_bgp::peer::PeerId;
-use weft_bgp::session::{Input, Negotiated, Side};
+use weft_bgp::session::{Input, Negotiated, Refusal, Side};
 
 use super::{Peer, READ_OCTETS, SILENCE, now};
+use crate::speaker::refusal::{self, Reason};
 
 /// A connection of which nothing is known yet but where it comes from.
 pub(super) struct Newcomer {
@@ -61,9 +63,12 @@ fn sender(frame: Frame, negotiated: &Negotiated) -> Option<PeerId> {
 impl Peer {
     /// The peer, or somebody at its address, dialed us.
     pub(super) async fn incoming(&mut self, stream: TcpStream) {
-        if self.may_be_back() {
-            // One at a time: a second is closed by dropping it.
-            if self.newcomer.is_none() && self.prepare(Side::Incoming, &stream) {
+        if self.up.is_some() {
+            // One at a time.
+            if self.newcomer.is_some() {
+                return self.turn_away(&stream, Reason::Collision);
+            }
+            if self.prepare(Side::Incoming, &stream) {
                 self.newcomer = Some(Newcomer {
                     stream,
                     heard: BytesMut::new(),
@@ -72,44 +77,89 @@ impl Peer {
             }
             return;
         }
-        if let Some(held) = &self.connections[Side::Incoming as usize] {
-            if held.spoke || now() < held.opened + SILENCE {
-                return; // one at a time: a second is closed by dropping it
-            }
+        let held = self.connections[Side::Incoming as usize].as_ref();
+        if held.is_some_and(|held| !held.spoke && now() >= held.opened + SILENCE) {
             // A peer that died before its OPEN must not be locked out by its own ghost.
             self.connections[Side::Incoming as usize] = None;
             self.input(Input::Disconnected(Side::Incoming)).await;
         }
+        // The session refuses a second one.
         self.connect(Side::Incoming, stream).await;
     }
 
-    /// A session is up, of a peer that may restart.
-    fn may_be_back(&self) -> bool {
-        let restart = self
-            .up
-            .as_ref()
-            .and_then(|up| up.negotiated.graceful_restart.as_ref());
-        restart.is_some_and(|restart| !restart.families.is_empty())
-    }
-
-    /// Whoever waits at the door has spoken, or not in time. Who can only connect should not be able to end a session, so
-    /// this does not matter unless it is the OPEN of the same peer.
+    /// Decides about the newcomer, which has sent its first message or did not in time. Only the OPEN of the same peer can
+    /// end the session that is up, if the session agrees: a stranger that can connect must not be able to.
     pub(super) async fn met(&mut self, words: Option<Frame>) {
         let Some(newcomer) = self.newcomer.take() else {
             return;
         };
+        self.read_out().await;
         let Some(up) = &self.up else {
             // The old connection has gone meanwhile.
-            return match self.connections[Side::Incoming as usize] {
-                Some(_) => {}
-                None => self.take_in(newcomer).await,
-            };
+            return self.take_in(newcomer).await;
         };
-        if words.and_then(|frame| sender(frame, &up.negotiated)) == Some(up.negotiated.peer) {
-            self.take_in(newcomer).await;
-        } else {
-            tracing::info!(peer = %self.setup.address, "connection that does not begin with the peer's OPEN refused");
+        let served = up.negotiated.peer;
+        match words.and_then(|frame| sender(frame, &up.negotiated)) {
+            Some(peer) if peer == served => self.take_in(newcomer).await,
+            Some(other) => {
+                self.report.failed(format!(
+                    "connection of {other} refused: the session is that of {served}"
+                ));
+                self.turn_away(&newcomer.stream, Reason::OtherIdentifier);
+            }
+            None => self.turn_away(&newcomer.stream, Reason::NoOpen),
         }
+    }
+
+    /// Reads what is left of the session that is up, and perhaps its end.
+    async fn read_out(&mut self) {
+        for _ in 0..READS_MAX {
+            if self.up.is_none() || !self.read_on().await {
+                return;
+            }
+        }
+    }
+
+    /// Closes a connection that no session has seen, and says why.
+    fn turn_away(&self, stream: &TcpStream, reason: Reason) {
+        refusal::reject(stream, reason.cease());
+        self.refused(reason, None);
+    }
+
+    /// Closes the connection that came last, and says why.
+    pub(super) fn refuse(&mut self, side: Side) {
+        let arrived = self.arrived.take();
+        let held = arrived.map(|arrived| self.connections[side as usize].replace(arrived));
+        let refusal = self.session.refusal();
+        // Counted as a refusal, not as a message of the session.
+        self.write(side, &Message::Notification(refusal.notification()));
+        self.close(side);
+        self.connections[side as usize] = held.flatten();
+        match refusal {
+            Refusal::Collision => self.refused(Reason::Collision, None),
+            Refusal::TooOften { until } => {
+                self.refused(Reason::TooOften, until.map(Instant::from_std));
+            }
+            Refusal::Stopped => {
+                let until = self.pause.as_ref().map(|pause| pause.until);
+                self.refused(Reason::Stopped, until);
+            }
+        }
+    }
+
+    /// Counts a refused connection, and logs it now and then.
+    fn refused(&self, reason: Reason, until: Option<Instant>) {
+        let Some(unlogged) = self.report.refused(reason, now()) else {
+            return;
+        };
+        let peer = self.setup.address;
+        if reason == Reason::Collision {
+            // Two ends that dial each other cause it.
+            return tracing::debug!(%peer, %reason, unlogged, "connection refused");
+        }
+        let left = until.map(|until| until.saturating_duration_since(now()));
+        let left_secs = left.map(|left| left.as_secs() + u64::from(left.subsec_nanos() > 0));
+        tracing::warn!(%peer, %reason, left_secs, unlogged, "connection refused");
     }
 
     async fn take_in(&mut self, newcomer: Newcomer) {
@@ -126,3 +176,5 @@ impl Peer {
 
 /// An OPEN is never longer, RFC 8654 §4.
 const OPEN_OCTETS_MAX: u16 = 4096;
+/// More than a socket holds: what is behind is not the end of the connection.
+const READS_MAX: usize = 128;

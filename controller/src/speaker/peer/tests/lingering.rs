@@ -2,7 +2,10 @@
 
 use std::net::SocketAddr;
 
+use weft_bgp::error::Fault;
+
 use super::*;
+use crate::speaker::refusal::Reason;
 use crate::speaker::{Speaker, lock};
 
 /// An UPDATE whose next hop has one octet: 3/9.
@@ -27,31 +30,50 @@ async fn a_peer_that_exceeded_a_limit_serves_its_hold_down() {
         assert!(!bench.peer.is_over());
         assert!(bench.session().await.is_none(), "it has to wait");
     }
+    let refused: Vec<_> = bench.peer.report.facts().refusals.totals().collect();
+    assert_eq!(refused, [(Reason::Stopped.label(), 3)]);
     bench.pass(Duration::from_secs(2)).await;
     assert!(bench.session().await.is_some());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_fails_again_and_again_waits_longer_each_time() {
+async fn a_peer_whose_session_failed_is_not_dialed_and_may_connect() {
     let mut bench = Bench::new().await;
-    // Three quarters of 0.5 s doubled each time is the least.
-    for refused_ms in [300, 700, 1_450] {
-        let mut remote = bench.session().await.expect("an idle hold is over");
-        let last = bench.until(async move {
-            remote.say_octets(&malformed()).await;
-            remote.hear_out().await
-        });
-        let last = last.await.unwrap();
-        assert_eq!((last.code, last.subcode), (3, 9));
-        bench.pass(Duration::from_millis(refused_ms)).await;
-        assert!(!bench.peer.is_over());
-        assert!(bench.session().await.is_none(), "after {refused_ms} ms");
-        bench.pass(Duration::from_millis(refused_ms)).await;
+    let mut remote = bench.session().await.unwrap();
+    let last = bench.until(async move {
+        remote.say_octets(&malformed()).await;
+        remote.hear_out().await
+    });
+    let last = last.await.unwrap();
+    assert_eq!((last.code, last.subcode), (3, 9));
+    assert!(bench.session().await.is_some());
+}
+
+/// No time passes, as nobody waits for a socket.
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_fails_again_and_again_is_refused_in_the_end() {
+    let mut bench = Bench::new().await;
+    let error = DecodeError {
+        fault: Fault::Marker,
+        offset: 0,
+    };
+    // The first one is not held.
+    for taken in 1..=11 {
+        bench.peer.incoming(pair().0).await;
+        assert_eq!(bench.peer.session.state_name(), "OpenSent", "{taken}");
+        let malformed = Input::Malformed(Side::Incoming, error, Bytes::new());
+        bench.peer.input(malformed).await;
     }
-    // It is forgotten once it stays away.
-    bench.pass(Duration::from_secs(55)).await;
+    let (ours, theirs) = pair();
+    bench.peer.incoming(ours).await;
+    let refused: Vec<_> = bench.peer.report.facts().refusals.totals().collect();
+    assert_eq!(refused, [(Reason::TooOften.label(), 1)]);
+    let remote = Remote(theirs, BytesMut::new());
+    let last = bench.until(remote.hear_out()).await;
+    assert_eq!(last, Some(Notification::cease(Cease::Rejected)));
     assert!(!bench.peer.is_over());
-    bench.pass(Duration::from_secs(5)).await;
+    // It is forgotten once it stays away.
+    bench.pass(Duration::from_secs(60)).await;
     assert!(bench.peer.is_over());
 }
 
@@ -92,9 +114,11 @@ async fn who_is_only_remembered_makes_room_for_others() {
     let (ours, theirs) = pair();
     speaker.hand_over(ours, SocketAddr::new(first, 179));
     let mut remote = Remote(theirs, BytesMut::new());
-    let (refused, _) = pair();
-    speaker.hand_over(refused, SocketAddr::new(second, 179));
+    let (ours, refused) = pair();
+    speaker.hand_over(ours, SocketAddr::new(second, 179));
     assert!(has(&first) && !has(&second), "the first has a connection");
+    let last = Remote(refused, BytesMut::new()).hear_out().await;
+    assert_eq!(last, Some(Notification::cease(Cease::Rejected)));
     // Octets that are no BGP.
     remote.say_octets(&[0; 19]).await;
     remote.hear_out().await;
