@@ -34,6 +34,7 @@ export function peer(page, name) {
         ["Hold time", detail?.hold_time], ["Keepalive", detail?.keepalive_interval],
         ["BFD", detail && word(detail.bfd_state, "BFD_STATE_").replace("unspecified", "none")],
         ["Messages", session && `${session.messages_received} received, ${session.messages_sent} sent`],
+        ["Waits", detail?.wait_reason && foreign(detail.wait_reason)],
         ["Last error", session?.last_error && foreign(session.last_error)],
       ])}
       ${detail ? html`<h2>Families</h2>
@@ -44,7 +45,7 @@ export function peer(page, name) {
           family.interest?.everything ? "everything" : family.interest ? `${family.interest.route_target_count} route targets` : "",
         ]), "No session.")}
         <h2>Counted</h2>
-        ${facts(["refused", "discarded", "suspect", "malformed", "dropped"].flatMap((kind) =>
+        ${facts(["refused", "discarded", "suspect", "malformed", "dropped", "refused_connections"].flatMap((kind) =>
           Object.entries(detail[kind] ?? {}).map(([reason, count]) => [`${kind}: ${reason}`, `${count}`])))}
         <h2>Capabilities</h2><ul class="plain">${(detail.capabilities ?? []).map((text) => html`<li>${foreign(text)}</li>`)}</ul>` : ""}`;
     })}`;

@@ -518,7 +518,7 @@ impl Peer {
                 }
             }
         }
-        self.report.state(self.session.state_name());
+        self.report.state(self.session.state_name(), self.waits());
     }
 
     async fn output(&mut self, output: Output) -> Option<DecodeError> {

@@ -82,6 +82,8 @@ pub struct Facts {
     pub last_error: String,
     /// Why the last attempt to get another one failed.
     pub attempt_error: String,
+    /// Why no session begins by itself, and until when at most.
+    pub waits: Option<(String, SystemTime)>,
     /// Connections of the peer that were refused.
     pub refusals: Refusals,
     /// Not listed in the configuration.
@@ -179,6 +181,7 @@ impl Report {
             established: 0,
             last_error: String::new(),
             attempt_error: String::new(),
+            waits: None,
             refusals: Refusals::default(),
             dynamic,
             profile: Default::default(),
@@ -260,9 +263,13 @@ impl Report {
         facts
     }
 
-    /// The session is in this state.
-    pub fn state(&self, state: &'static str) {
+    /// The session is in this state, and waits for this reason until then.
+    pub fn state(&self, state: &'static str, waits: Option<(String, Instant)>) {
         let mut facts = self.lock();
+        facts.waits = waits.map(|(reason, until)| {
+            let left = until.saturating_duration_since(Instant::now());
+            (reason, time_of_day() + left)
+        });
         if facts.state != state {
             facts.state = state;
             facts.since = Instant::now();

@@ -35,7 +35,7 @@ fn lines(
     peer: &proto::Peer,
     detail: &proto::PeerDetail,
     answered: Option<Timestamp>,
-) -> [(&'static str, String); 19] {
+) -> [(&'static str, String); 21] {
     let none = proto::PeerSession::default();
     let session = peer.session.as_ref().unwrap_or(&none);
     let since = words::age(answered, session.state_change_time).unwrap_or_default();
@@ -72,6 +72,7 @@ fn lines(
                 words::units(since.as_secs())
             ),
         ),
+        ("waits", waits(detail, answered)),
         ("kind", kind(detail.kind()).to_owned()),
         ("profile", profile),
         ("owner", owner.unwrap_or_default()),
@@ -91,8 +92,24 @@ fn lines(
         ("near limits", detail.near_limits.join(", ")),
         ("messages", messages(detail)),
         ("routes", verdicts(detail)),
+        ("refused", counts(&detail.refused_connections)),
         ("last error", session.last_error().to_owned()),
     ]
+}
+
+/// Why no session begins, and for how long at most.
+fn waits(detail: &proto::PeerDetail, answered: Option<Timestamp>) -> String {
+    match (
+        detail.wait_reason(),
+        words::age(detail.wait_end_time, answered),
+    ) {
+        ("", _) => String::new(),
+        (reason, left) => {
+            let left = left.unwrap_or_default();
+            let left = left.as_secs() + u64::from(left.subsec_nanos() > 0);
+            format!("{} at most: {reason}", words::units(left))
+        }
+    }
 }
 
 fn timers(detail: &proto::PeerDetail) -> String {
@@ -263,8 +280,22 @@ mod tests {
                 ..proto::PeerAuthentication::default()
             }),
             near_limits: vec!["routes".to_owned()],
+            refused_connections: counts(&[("no OPEN in time", 3)]),
             ..proto::PeerDetail::default()
         }
+    }
+
+    #[test]
+    fn a_wait_has_a_reason_and_an_end() {
+        let at = |seconds| Some(Timestamp { seconds, nanos: 0 });
+        let detail = proto::PeerDetail {
+            wait_reason: Some("limit of routes exceeded".to_owned()),
+            wait_end_time: at(1_600),
+            ..detail()
+        };
+        let shown = waits(&detail, at(1_000));
+        assert_eq!(shown, "10m0s at most: limit of routes exceeded");
+        assert_eq!(waits(&self::detail(), at(1_000)), "");
     }
 
     #[test]
@@ -301,6 +332,7 @@ authentication: md5
 near limits:    routes
 messages:       received open 1, update 4; sent -
 routes:         refused: loop 1, nlri 2; discarded: unknown type 99: 2; dropped: attribute 26: 4
+refused:        no OPEN in time 3
 
 FAMILY      ROUTES  END-OF-RIB  ADD-PATH  INTEREST         SAVED                 RESTART  LONG-LIVED
 l2vpn-evpn  5       yes         -         2 route targets  7 routes, 700 octets  120s     -

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use prost_types::Timestamp;
 use weft_bfd::State;
 use weft_bgp::capability::Capability;
 use weft_bgp::family::Family;
@@ -60,14 +61,19 @@ pub(super) fn detail(
         near_limits: facts.near.lines(),
         local_address: end(|wire| wire.local),
         remote_address: end(|wire| wire.remote),
+        wait_reason: facts.waits.as_ref().map(|(reason, _)| reason.clone()),
+        wait_end_time: facts.waits.as_ref().map(|(_, at)| Timestamp::from(*at)),
+        refused_connections: facts.refusals.totals().map(named).collect(),
     }
 }
 
 fn by_name(counts: &BTreeMap<&'static str, u64>) -> BTreeMap<String, u64> {
-    let counts = counts.iter();
-    counts
-        .map(|(name, count)| ((*name).to_owned(), *count))
-        .collect()
+    let counts = counts.iter().map(|(name, count)| (*name, *count));
+    counts.map(named).collect()
+}
+
+fn named((name, count): (&str, u64)) -> (String, u64) {
+    (name.to_owned(), count)
 }
 
 fn by_kind(facts: &Facts, wanted: Direction) -> BTreeMap<String, u64> {

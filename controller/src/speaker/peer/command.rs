@@ -10,7 +10,7 @@ use super::joining::Why;
 /// What is to be done with a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// End it by a Cease, Administrative Reset, RFC 4486, and begin again.
+    /// End it by a Cease, Administrative Reset, RFC 4486, and begin again; or begin now, where a new one has to wait.
     Reset,
     /// Have the peer tell its routes again, RFC 2918.
     RefreshIn,
@@ -29,10 +29,15 @@ pub enum Refused {
 
 impl Peer {
     pub(super) async fn obey(&mut self, command: Command) -> Result<(), Refused> {
+        let peer = self.setup.address;
+        if command == Command::Reset && self.waits().is_some() {
+            tracing::warn!(%peer, "wait for a new session ended by an operator");
+            self.begin_again().await;
+            return Ok(());
+        }
         let up = self.up.as_ref().ok_or(Refused::NotEstablished)?;
         let able = up.negotiated.route_refresh;
         let families = up.negotiated.families.clone();
-        let peer = self.setup.address;
         match command {
             Command::Reset => {
                 tracing::warn!(%peer, "session reset by an operator");

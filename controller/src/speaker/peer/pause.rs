@@ -52,4 +52,14 @@ impl Peer {
         }
         self.input(Input::Start).await;
     }
+
+    /// Returns why no session begins by itself, and until when at most.
+    pub(super) fn waits(&self) -> Option<(String, Instant)> {
+        if let Some(pause) = &self.pause {
+            return Some((pause.reason.clone(), pause.until));
+        }
+        let until = self.session.held_until().map(Instant::from_std)?;
+        let reason = "not dialed so soon after a failure; its own connections are taken";
+        (now() < until).then(|| (reason.to_owned(), until))
+    }
 }

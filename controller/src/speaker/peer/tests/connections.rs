@@ -136,7 +136,10 @@ async fn a_peer_with_the_identity_of_another_one_waits_until_that_has_gone_and_n
     assert_eq!(bench.last_words(open()).await, cease(Cease::Rejected));
     bench.pass(Duration::from_secs(5)).await;
     assert_eq!(bench.last_words(open()).await, cease(Cease::Rejected));
+    let (reason, _) = bench.peer.report.facts().waits.unwrap();
+    assert!(reason.starts_with("192.0.2.2 is "), "{reason}");
     bench.shared.release_identity(rival);
     bench.pass(Duration::from_millis(1)).await;
+    assert_eq!(bench.peer.report.facts().waits, None);
     assert!(bench.session().await.is_some());
 }

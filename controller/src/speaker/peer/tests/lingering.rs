@@ -30,10 +30,31 @@ async fn a_peer_that_exceeded_a_limit_serves_its_hold_down() {
         assert!(!bench.peer.is_over());
         assert!(bench.session().await.is_none(), "it has to wait");
     }
-    let refused: Vec<_> = bench.peer.report.facts().refusals.totals().collect();
+    let facts = bench.peer.report.facts();
+    let refused: Vec<_> = facts.refusals.totals().collect();
     assert_eq!(refused, [(Reason::Stopped.label(), 3)]);
+    assert_eq!(facts.waits.unwrap().0, "limit of routes exceeded");
     bench.pass(Duration::from_secs(2)).await;
     assert!(bench.session().await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_or_another_limit_ends_a_hold_down() {
+    for is_reload in [false, true] {
+        let mut bench = Bench::new().await;
+        let _remote = bench.session().await.unwrap();
+        bench.peer.exceeded = Some("routes".to_owned());
+        bench.peer.dismiss().await;
+        assert!(bench.peer.waits().is_some());
+        if is_reload {
+            bench.reload(&CONFIG.replace("restart_secs = 10", "restart_secs = 10, routes = 9"));
+            bench.pass(Duration::from_millis(1)).await;
+        } else {
+            assert_eq!(bench.peer.obey(Command::Reset).await, Ok(()));
+        }
+        assert!(bench.peer.waits().is_none());
+        assert!(bench.session().await.is_some());
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -63,6 +84,8 @@ async fn a_peer_that_fails_again_and_again_is_refused_in_the_end() {
         assert_eq!(bench.peer.session.state_name(), "OpenSent", "{taken}");
         let malformed = Input::Malformed(Side::Incoming, error, Bytes::new());
         bench.peer.input(malformed).await;
+        let waits = bench.peer.report.facts().waits;
+        assert!(waits.is_some_and(|(reason, _)| reason.starts_with("not dialed")));
     }
     let (ours, theirs) = pair();
     bench.peer.incoming(ours).await;
