@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 use weft_controller::config::Config;
 use weft_controller::daemon;
+use weft_log::Form;
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -23,16 +24,8 @@ struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     check: Option<PathBuf>,
     /// Form of the log on standard error.
-    #[arg(long, value_enum, default_value_t = LogForm::Text)]
-    log: LogForm,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum LogForm {
-    /// For people.
-    Text,
-    /// One JSON object a line.
-    Json,
+    #[arg(long, value_enum, default_value_t = Form::Text)]
+    log: Form,
 }
 
 fn main() -> ExitCode {
@@ -40,7 +33,7 @@ fn main() -> ExitCode {
     if let Some(file) = arguments.check {
         return check(&file);
     }
-    log(arguments.log);
+    let _flush = weft_log::start(arguments.log);
     if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
         tracing::warn!(%error, "the limit of open files stays as it is");
     }
@@ -70,29 +63,15 @@ fn check(file: &std::path::Path) -> ExitCode {
             );
             ExitCode::SUCCESS
         }
-        Err(error) => refuse(&error),
+        Err(error) => {
+            eprintln!("weftd: {error}");
+            ExitCode::FAILURE
+        }
     }
 }
 
-#[expect(
-    clippy::disallowed_macros,
-    reason = "the person who started it has to see it, whatever the log says"
-)]
+/// For the person who started it, whatever the log leaves out.
 fn refuse(error: &dyn std::error::Error) -> ExitCode {
-    eprintln!("weftd: {error}");
+    weft_log::print(format_args!("weftd: {error}"));
     ExitCode::FAILURE
-}
-
-/// `RUST_LOG` chooses what is logged, as everywhere in Rust; `info` if it is not set.
-fn log(form: LogForm) {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
-        .with_writer(std::io::stderr);
-    match form {
-        LogForm::Text => subscriber.init(),
-        LogForm::Json => subscriber.json().init(),
-    }
 }

@@ -114,6 +114,9 @@ function wrongReplicas(model, add) {
     if (replica.role === "REPLICA_ROLE_UNREACHABLE") add("Replicas", "bad", name, "is not heard of", "#/status");
     else if (lag(replica, leader) > LAG_MAX) add("Replicas", "warn", name, `is ${lag(replica, leader)} entries behind`, "#/status");
     if (replica.degraded_reason) add("Replicas", "bad", name, replica.degraded_reason, "#/status");
+    if (replica.last_log_drop_time && Date.now() - Date.parse(replica.last_log_drop_time) < LOG_DROP_SHOWN_FOR) {
+      add("Replicas", "warn", name, `dropped ${replica.dropped_log_line_count} lines of its log: its standard error is not read`, "#/status");
+    }
   }
 }
 
@@ -264,3 +267,5 @@ export const percent = (share) => `${(share * 100).toFixed(share < 0.1 ? 1 : 0)}
 export const SMALL_MAX = 48;
 /** A replica that lags more is shown: some seconds of a busy fabric. */
 const LAG_MAX = 5_000;
+/** As agents show an event, in ms. */
+const LOG_DROP_SHOWN_FOR = 600_000;

@@ -102,6 +102,8 @@ pub struct Driver<F> {
     watched_at: Duration,
     /// Uptime at which something changed that was not looked at yet.
     behind: Option<Duration>,
+    /// Lines of the log that were dropped, as of the last heartbeat.
+    lines_dropped: u64,
 }
 
 impl<F: Forwarding> Driver<F> {
@@ -139,6 +141,7 @@ impl<F: Forwarding> Driver<F> {
             beat_at: Duration::ZERO,
             watched_at: Duration::ZERO,
             behind: None,
+            lines_dropped: 0,
         };
         driver.drain().await;
         Ok(driver)
@@ -393,6 +396,14 @@ impl<F: Forwarding> Driver<F> {
             let text = format!("the clock of day jumped by {jump_ms} ms");
             tracing::warn!("{text}");
             self.note(ConditionType::ClockJumped, text);
+        }
+        let dropped = weft_log::dropped().lines;
+        if dropped != self.lines_dropped {
+            self.lines_dropped = dropped;
+            // The text has the count.
+            self.agent.mend(ConditionType::LogLinesDropped);
+            let text = format!("{dropped} lines of the log: standard error is not read");
+            self.note(ConditionType::LogLinesDropped, text);
         }
         if let Some(Safety { marks, .. }) = &mut self.safety
             && let Some(counted) = marks.counted()

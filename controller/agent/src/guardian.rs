@@ -257,17 +257,20 @@ pub async fn guard(numbers: Numbers, at_end: impl FnOnce()) -> Result<(), String
             Ok(_) => break,
             Err(_) if bypassed => {}
             Err(_) => {
-                tracing::error!("the agent is silent; packets are left to the main table");
                 // The marks end by themselves, and go on with the agent.
-                log(kernel.bypass().await);
+                let outcome = kernel.bypass().await;
                 bypassed = true;
+                tracing::error!("the agent is silent; packets are left to the main table");
+                log(outcome);
             }
         }
     }
-    log(kernel.bypass().await);
+    let bypassed = kernel.bypass().await;
     marks::remove().await;
-    log(kernel.clean().await);
+    let cleaned = kernel.clean().await;
     at_end();
+    log(bypassed);
+    log(cleaned);
     Ok(())
 }
 

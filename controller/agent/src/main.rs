@@ -2,9 +2,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use ipnet::IpNet;
 use tokio::io::AsyncWriteExt;
 use tokio::signal::unix::{SignalKind, signal};
@@ -19,6 +20,7 @@ use weft_agent::guardian::{Guardian, guard, take_name};
 use weft_agent::listener::connections;
 use weft_agent::marks::Marks;
 use weft_agent::{gnmi, gribi};
+use weft_log::Form;
 use weft_sys::KeyError;
 
 /// Programs this Linux switch as weft says, beside FRR and never against it.
@@ -63,8 +65,8 @@ struct Arguments {
     #[arg(long)]
     clean: bool,
     /// The format of log lines, on standard error.
-    #[arg(long, value_enum, default_value_t = Log::Text)]
-    log: Log,
+    #[arg(long, value_enum, default_value_t = Form::Text)]
+    log: Form,
 }
 
 /// TLS and the login. Their files are read once, at the start.
@@ -169,12 +171,6 @@ impl KernelNumbers {
     }
 }
 
-#[derive(Copy, Clone, Debug, ValueEnum)]
-enum Log {
-    Text,
-    Json,
-}
-
 fn number(text: &str) -> Result<u32, String> {
     let parsed = match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16),
@@ -190,23 +186,29 @@ fn network(text: &str) -> Result<IpNet, String> {
     Ok(network.trunc())
 }
 
-fn log(format: Log) {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
-        .with_writer(std::io::stderr);
-    match format {
-        Log::Text => subscriber.init(),
-        Log::Json => subscriber.json().init(),
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let _flush = weft_log::start(arguments.log);
+    match start(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            weft_log::print(format_args!("weft-agent: {error}"));
+            ExitCode::FAILURE
+        }
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let arguments = Arguments::parse();
-    log(arguments.log);
+fn start(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let outcome = runtime.block_on(run(arguments));
+    // The driver of a port that does not answer keeps no agent from its end.
+    runtime.shutdown_timeout(END_MAX);
+    outcome
+}
+
+async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     match &arguments.command {
         Some(Internal::Guardian { numbers, restore }) => {
             let outcome = guard(numbers.numbers()?, || put_back(restore)).await;
@@ -305,6 +307,9 @@ async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
 }
 
 const KEEPALIVE: Duration = Duration::from_secs(10);
+
+/// For files that are still being read at the end.
+const END_MAX: Duration = Duration::from_secs(1);
 
 /// Calls at one time over one connection: far above what a controller has.
 const STREAMS_MAX: u32 = 64;

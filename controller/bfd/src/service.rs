@@ -144,7 +144,7 @@ impl Service {
                         thread = "weft-bfd",
                         "the thread panicked; so ends the process"
                     );
-                    std::process::abort();
+                    weft_log::abort();
                 }
             })?;
         begun.recv().map_err(io::Error::other)??;

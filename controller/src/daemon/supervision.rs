@@ -16,7 +16,7 @@ pub(crate) fn or_abort(thread: &str, drive: impl FnOnce()) {
             reason = reason(&*panic),
             "the thread panicked; so ends the daemon"
         );
-        std::process::abort();
+        weft_log::abort();
     }
 }
 
@@ -30,7 +30,7 @@ pub(crate) async fn supervised<T>(task: &str, drive: impl Future<Output = T>) ->
                 reason = reason(&*panic),
                 "the task panicked; so ends the daemon"
             );
-            std::process::abort();
+            weft_log::abort();
         }
     }
 }
@@ -74,35 +74,37 @@ fn reason(panic: &(dyn Any + Send)) -> &str {
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::ExitStatusExt;
-    use std::process::{Command, Output};
+    use std::process::{Child, Command, Stdio};
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use weft_log::Form;
 
     use super::*;
 
     /// Set in the process that is to panic: which of its parts does.
     const PART: &str = "WEFT_TEST_PANIC";
 
-    /// Runs a test of this file in a process of its own, where `PART` is set.
-    fn run(test: &str) -> Output {
+    /// Starts a test of this file in a process of its own, where `PART` is set.
+    fn start(test: &str) -> Child {
         let own = std::env::current_exe().unwrap();
         let name = format!("daemon::supervision::tests::{test}");
         Command::new(own)
             .args(["--exact", &name, "--nocapture"])
             .env(PART, test)
-            .output()
+            .env_remove("RUST_LOG")
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
             .unwrap()
     }
 
     fn is_child(test: &str) -> bool {
-        let child = std::env::var(PART).is_ok_and(|part| part == test);
-        if child {
-            tracing_subscriber::fmt()
-                .with_writer(std::io::stderr)
-                .init();
-        }
-        child
+        std::env::var(PART).is_ok_and(|part| part == test)
     }
 
-    fn assert_aborted(output: &Output, name: &str) {
+    fn assert_aborted(child: Child, name: &str) {
+        let output = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.signal(), Some(6), "{said}");
         assert!(
@@ -115,6 +117,7 @@ mod tests {
     fn a_task_that_panics_ends_the_process_with_its_name() {
         let test = "a_task_that_panics_ends_the_process_with_its_name";
         if is_child(test) {
+            let _flush = weft_log::start(Form::Text);
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .build()
                 .unwrap();
@@ -125,15 +128,37 @@ mod tests {
             });
             return;
         }
-        assert_aborted(&run(test), "leadership");
+        assert_aborted(start(test), "leadership");
     }
 
     #[test]
     fn a_thread_that_panics_ends_the_process_with_its_name() {
         let test = "a_thread_that_panics_ends_the_process_with_its_name";
         if is_child(test) {
+            let _flush = weft_log::start(Form::Text);
             return or_abort("balancer", || panic!("out of parts"));
         }
-        assert_aborted(&run(test), "balancer");
+        assert_aborted(start(test), "balancer");
+    }
+
+    #[test]
+    fn a_thread_that_panics_ends_the_process_though_nobody_reads_the_log() {
+        let test = "a_thread_that_panics_ends_the_process_though_nobody_reads_the_log";
+        if is_child(test) {
+            let _flush = weft_log::start(Form::Text);
+            // A pipe holds 64 KiB, the queue 1 MiB.
+            for number in 0..20_000 {
+                tracing::info!(number, "connection from an address that is no peer");
+            }
+            return or_abort("balancer", || panic!("out of parts"));
+        }
+        let mut child = start(test);
+        let _unread = child.stderr.take();
+        let pid = child.id();
+        let (sender, ended) = mpsc::channel();
+        std::thread::spawn(move || sender.send(child.wait().unwrap()));
+        let status = ended.recv_timeout(Duration::from_secs(60));
+        let status = status.unwrap_or_else(|_| panic!("process {pid} waits for its log"));
+        assert_eq!(status.signal(), Some(6));
     }
 }

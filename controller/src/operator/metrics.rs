@@ -133,6 +133,10 @@ async fn page(State(sources): State<Sources>, headers: HeaderMap) -> Response {
     switches::register(&mut registry, &sources.led);
     links::register(&mut registry, &sources.led);
     sources.counted.requests.register(&mut registry);
+    let dropped: Counter = Counter::default();
+    dropped.inc_by(weft_log::dropped().lines);
+    let help = "Lines of the log that were dropped, because standard error is not read, or not fast enough";
+    registry.register("log_dropped_lines", help, dropped);
     let build = Family::<BuildLabel, Gauge>::default();
     build.get_or_create(&BuildLabel { version: VERSION }).set(1);
     registry.register("build_info", "1, with the version of weftd", build);

@@ -95,7 +95,7 @@ impl replica_service_server::ReplicaService for Service {
 fn rows(group: &Group, addresses: &Addresses, now: SystemTime) -> Vec<proto::Replica> {
     let row = |(id, address): (&u64, &String)| {
         let known = match *id == group.status.id {
-            true => own(group),
+            true => own(group, now),
             false => other(group, *id, now),
         };
         proto::Replica {
@@ -122,8 +122,10 @@ fn with_leader(mut rows: Vec<proto::Replica>, said: Vec<proto::Replica>) -> Vec<
     rows
 }
 
-fn own(group: &Group) -> proto::Replica {
+fn own(group: &Group, now: SystemTime) -> proto::Replica {
     let status = &group.status;
+    let dropped = weft_log::dropped();
+    let last_drop = dropped.ago.and_then(|ago| now.checked_sub(ago));
     let role = match status.role {
         Role::Leader => ReplicaRole::Leader,
         Role::Follower => ReplicaRole::Follower,
@@ -137,6 +139,8 @@ fn own(group: &Group) -> proto::Replica {
         commit_index: Some(status.commit),
         applied_index: Some(status.applied),
         degraded_reason: status.degraded.clone(),
+        dropped_log_line_count: Some(dropped.lines),
+        last_log_drop_time: last_drop.map(Timestamp::from),
         ..proto::Replica::default()
     }
 }

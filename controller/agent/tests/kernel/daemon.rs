@@ -65,6 +65,25 @@ fn a_daemon_that_hangs_is_bypassed_until_it_goes_on() {
 }
 
 #[test]
+fn a_log_that_nobody_reads_stops_neither_the_agent_nor_its_guardian() {
+    on_switch(async |switch| {
+        add_vxlan(switch);
+        let daemon = switch.daemon_unread(LONG_LEASE);
+        daemon.ready().await;
+        let _session = Session::with_two_paths(daemon.channel()).await;
+        switch.until(|switch| switch.has_rule()).await;
+        let text = daemon.until_condition("LOG_LINES_DROPPED").await;
+        assert!(text.contains("standard error is not read"), "{text}");
+        daemon.signal(Signal::SIGSTOP);
+        switch.until(|switch| !switch.has_rule()).await;
+        daemon.signal(Signal::SIGCONT);
+        switch.until(|switch| switch.has_rule()).await;
+        daemon.stop().await;
+        assert!(is_clean(switch));
+    });
+}
+
+#[test]
 fn a_guardian_that_dies_is_followed_by_another() {
     on_switch(async |switch| {
         let (daemon, _session) = programmed(switch, &[]).await;

@@ -172,13 +172,18 @@ impl Switch {
 
     /// The binary, which finds programs here.
     pub(crate) fn daemon_with_path(&self, arguments: &[&str], path: &str) -> Daemon {
-        let child = Command::new(env!("CARGO_BIN_EXE_weft-agent"))
-            .args(["--listen", LISTEN, "--prefix", "203.0.113.0/24"])
-            .args(arguments)
-            .env("PATH", path)
-            .stderr(Stdio::inherit())
-            .spawn()
-            .expect("started");
+        self.start(command().args(arguments).env("PATH", path))
+    }
+
+    /// The binary with a log of every event, in a pipe that nobody reads.
+    pub(crate) fn daemon_unread(&self, arguments: &[&str]) -> Daemon {
+        let mut command = command();
+        command.args(arguments).env("RUST_LOG", "trace");
+        self.start(command.stderr(Stdio::piped()))
+    }
+
+    fn start(&self, command: &mut Command) -> Daemon {
+        let child = command.spawn().expect("started");
         let channel = Endpoint::from_shared(format!("http://{LISTEN}"))
             .expect("an address")
             .connect_lazy();
@@ -349,6 +354,13 @@ impl Agent {
         self.stop.send(()).expect("running");
         self.driver.await.expect("no panic");
     }
+}
+
+fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weft-agent"));
+    command.args(["--listen", LISTEN, "--prefix", "203.0.113.0/24"]);
+    command.stderr(Stdio::inherit());
+    command
 }
 
 /// What an agent says of itself.

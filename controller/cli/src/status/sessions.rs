@@ -1,6 +1,7 @@
 //! Replicas, their files, and their sessions.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use weft_proto::v1::{self as proto, ReplicaRole, SessionState, Staleness};
 
@@ -27,13 +28,28 @@ pub(super) async fn replicas(report: &mut Report<'_>) {
     };
     let header: proto::ResponseHeader = header.unwrap_or_default();
     report.replica = header.replica_id;
+    let wrong = faults(&header, &replicas);
+    let answering = replicas.iter().find(|it| it.answering);
+    let summary = format!(
+        "{}, leader {}, term {}",
+        replicas.len(),
+        header
+            .leader_id
+            .map_or_else(|| "none".to_owned(), |id| id.to_string()),
+        words::or_dash(answering.and_then(|it| it.term))
+    );
+    report.part("replicas", summary, wrong);
+}
+
+/// Names what is wrong with replicas, a line for each fault.
+fn faults(header: &proto::ResponseHeader, replicas: &[proto::Replica]) -> Vec<String> {
     let mut wrong = Vec::new();
     if header.leader_id.is_none() {
         wrong.push("no leader is known: nothing can be changed".to_owned());
     }
     let leader = replicas.iter().find(|it| it.role() == ReplicaRole::Leader);
     let committed = leader.and_then(|it| it.commit_index);
-    for replica in &replicas {
+    for replica in replicas {
         let id = replica.id;
         if replica.role() == ReplicaRole::Unreachable {
             wrong.push(format!("replica {id}: the leader does not hear of it"));
@@ -46,17 +62,16 @@ pub(super) async fn replicas(report: &mut Report<'_>) {
         if lag > LAG_MAX {
             wrong.push(format!("replica {id}: {lag} entries behind"));
         }
+        let last = words::age(words::answered(Some(header)), replica.last_log_drop_time);
+        if let Some(ago) = last.filter(|ago| *ago < LOG_DROP_SHOWN_FOR) {
+            let lines = replica.dropped_log_line_count();
+            let ago = words::units(ago.as_secs());
+            wrong.push(format!(
+                "replica {id}: {lines} lines of its log dropped, the last {ago} ago: its standard error is not read"
+            ));
+        }
     }
-    let answering = replicas.iter().find(|it| it.answering);
-    let summary = format!(
-        "{}, leader {}, term {}",
-        replicas.len(),
-        header
-            .leader_id
-            .map_or_else(|| "none".to_owned(), |id| id.to_string()),
-        words::or_dash(answering.and_then(|it| it.term))
-    );
-    report.part("replicas", summary, wrong);
+    wrong
 }
 
 /// Whether the files of the replicas that are given differ.
@@ -153,3 +168,35 @@ async fn peers_of(
 
 /// A replica that applies more later than the leader commits is behind: seconds of a busy fabric.
 const LAG_MAX: u64 = 5_000;
+/// As agents show an event: a person who is called looks within this time.
+const LOG_DROP_SHOWN_FOR: Duration = Duration::from_secs(600);
+
+#[cfg(test)]
+mod tests {
+    use prost_types::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn a_replica_whose_log_nobody_reads_is_wrong_for_ten_minutes() {
+        let at = |seconds| Some(Timestamp { seconds, nanos: 0 });
+        let faults = |answered| {
+            let header = proto::ResponseHeader {
+                leader_id: Some(1),
+                answer_time: at(answered),
+                ..proto::ResponseHeader::default()
+            };
+            let replica = proto::Replica {
+                id: 1,
+                role: ReplicaRole::Leader.into(),
+                dropped_log_line_count: Some(4_711),
+                last_log_drop_time: at(1_000),
+                ..proto::Replica::default()
+            };
+            faults(&header, &[replica])
+        };
+        let expected = "replica 1: 4711 lines of its log dropped, the last 5s ago: its standard error is not read";
+        assert_eq!(faults(1_005), [expected]);
+        assert_eq!(faults(1_600), [""; 0]);
+    }
+}
