@@ -8,6 +8,7 @@
 //! switches (1x) --inputs--> balancer thread (1x) --plans--> switches --intents--> southbound
 //! ```
 
+pub(crate) mod files;
 pub(crate) mod freezer;
 pub mod leadership;
 mod no_llgr;
@@ -99,6 +100,8 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError> {
         .map_err(DaemonError::Runtime)?;
     let served = runtime.block_on(serve(config, file, raft.handle()));
     raft.shutdown_background();
+    // Neither a look-up of a name nor a file that hangs keeps a daemon from its end.
+    runtime.shutdown_timeout(JOIN_TIMEOUT);
     served
 }
 

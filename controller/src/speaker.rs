@@ -44,7 +44,7 @@ use crate::daemon::supervision::supervised;
 use crate::monitoring::tap::Taps;
 use crate::reflector::owner::{self, Agreed};
 use crate::reflector::thread::Reflection;
-use keys::Keyring;
+use keys::{Keyring, Keys};
 use losses::Losses;
 use peer::command::{Command, Refused};
 use peer::{Peer, Setup, Word};
@@ -341,12 +341,12 @@ impl Speaker {
 
     /// From now on another configuration holds. Every peer's task sees that by itself.
     fn reload(&mut self, reload: Reload) {
-        let (config, done) = reload.accept();
+        let (config, keys, done) = reload.accept();
         for (address, entry) in lock(&self.shared.entries).iter_mut() {
             let resolved = config.bgp.resolve(*address);
             entry.dynamic = resolved.is_none_or(|resolved| resolved.dynamic);
         }
-        self.sign(&config.bgp);
+        self.sign(keys);
         self.shared.config.send_replace(Arc::new(config));
         self.start_listed();
         // Whoever asked may have gone.
@@ -355,8 +355,8 @@ impl Speaker {
 
     /// The listeners hold the keys that the files hold now. A file that was good when the configuration was
     /// checked and is not any more leaves the keys as they were.
-    fn sign(&mut self, bgp: &Bgp) {
-        let keys = match Keyring::read(bgp) {
+    fn sign(&mut self, keys: std::io::Result<Keys>) {
+        let keys = match keys {
             Ok(keys) => keys,
             Err(error) => return tracing::error!(%error, "the keys stay as they were"),
         };
@@ -376,7 +376,8 @@ impl Speaker {
         let mut listening = JoinSet::new();
         let listeners: Vec<_> = listeners.into_iter().map(Arc::new).collect();
         self.keyring = Keyring::new(listeners.clone());
-        self.sign(&self.shared.config().bgp);
+        let keys = keys::read_all(&self.shared.config().bgp).await;
+        self.sign(keys);
         self.start_remembered().await;
         for listener in listeners {
             listening.spawn(supervised(

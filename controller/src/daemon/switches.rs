@@ -23,6 +23,7 @@ use self::agents::Agents;
 use self::led::{Led, Observed};
 use self::stages::Stages;
 use self::telemetry::{Predicted, Telemetry};
+use super::files;
 use super::solver::{Ordered, Solver};
 use super::supervision::supervised;
 use crate::balancer::flows::{self, LeafFlows};
@@ -294,8 +295,8 @@ impl Switches {
     }
 
     async fn turn(&mut self) {
+        self.read_credentials().await;
         let now = Instant::now();
-        self.read_credentials();
         self.take_declared();
         let group = self.shared.consensus.group().borrow().clone();
         self.observe(&group, now);
@@ -345,12 +346,12 @@ impl Switches {
 
     /// Reads the files that `[switches]` names, once after the configuration was read. What was good when it was checked and is
     /// not any more leaves the connections as they are.
-    fn read_credentials(&mut self) {
+    async fn read_credentials(&mut self) {
         if !self.config.has_changed().unwrap_or(false) {
             return;
         }
         let switches = self.config.borrow_and_update().switches.clone();
-        match switches.load() {
+        match files::read(move || switches.load()).await {
             Ok(credentials) => {
                 let credentials = Arc::new(credentials);
                 self.telemetry.set_credentials(Arc::clone(&credentials));

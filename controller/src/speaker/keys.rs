@@ -9,10 +9,12 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use socket2::Socket;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::spawn_blocking;
 use weft_sys::tcp_ao::{self, MasterKey, TurnError};
 use weft_sys::{Key, KeyError};
 
 use crate::config::{Bgp, ListenRange, PeerGroup, TcpAoKey};
+use crate::daemon::files;
 
 /// What signs the segments of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,11 +25,32 @@ pub enum Secret {
     TcpAo(Vec<MasterKey>),
 }
 
-/// The keys of a group or peer, read from their files now.
+/// Keys for the listeners of a configuration.
+pub type Keys = BTreeMap<Whose, Secret>;
+
+/// Reads the keys of a group or peer. A file system that hangs delays nobody else.
 ///
 /// # Errors
 /// Why a file holds no key.
-pub fn load(group: &PeerGroup) -> Result<Option<Secret>, KeyError> {
+pub async fn read(group: &PeerGroup) -> io::Result<Option<Secret>> {
+    if group.tcp_ao.is_empty() && group.password_file.is_none() {
+        return Ok(None);
+    }
+    let group = group.clone();
+    files::read(move || load(&group)).await
+}
+
+/// Reads every key file that a configuration names, however long that takes.
+///
+/// # Errors
+/// The first file that holds no key.
+pub async fn read_all(bgp: &Bgp) -> io::Result<Keys> {
+    let bgp = bgp.clone();
+    let read = spawn_blocking(move || Keyring::read(&bgp)).await;
+    read.map_err(io::Error::other)?.map_err(io::Error::other)
+}
+
+fn load(group: &PeerGroup) -> Result<Option<Secret>, KeyError> {
     if !group.tcp_ao.is_empty() {
         let keys: Result<_, _> = group.tcp_ao.iter().map(TcpAoKey::load).collect();
         return Ok(Some(Secret::TcpAo(keys?)));
@@ -68,7 +91,7 @@ pub type Whose = (IpAddr, Option<u8>);
 #[derive(Default)]
 pub struct Keyring {
     listeners: Vec<Arc<TcpListener>>,
-    held: BTreeMap<Whose, Secret>,
+    held: Keys,
 }
 
 impl Keyring {
@@ -80,11 +103,7 @@ impl Keyring {
         }
     }
 
-    /// Reads every key file that the configuration names.
-    ///
-    /// # Errors
-    /// The first file that holds no key.
-    pub fn read(bgp: &Bgp) -> Result<BTreeMap<Whose, Secret>, KeyError> {
+    fn read(bgp: &Bgp) -> Result<Keys, KeyError> {
         let mut secrets = BTreeMap::new();
         for peer in bgp.peers.values() {
             let address = IpNet::from(peer.address);
@@ -108,7 +127,7 @@ impl Keyring {
     ///
     /// # Errors
     /// What the system said; the other keys are set nevertheless.
-    pub fn hold(&mut self, wanted: BTreeMap<Whose, Secret>) -> io::Result<()> {
+    pub fn hold(&mut self, wanted: Keys) -> io::Result<()> {
         let mut result = Ok(());
         // First what goes: its ids may come back under another prefix.
         for (whose, held) in std::mem::take(&mut self.held) {

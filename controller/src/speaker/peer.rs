@@ -375,7 +375,7 @@ impl Peer {
     }
 
     async fn connect(&mut self, side: Side, stream: TcpStream) {
-        if self.prepare(side, &stream) {
+        if self.prepare(side, &stream).await {
             let heard = BytesMut::with_capacity(READ_OCTETS);
             self.hold(side, stream, heard).await;
         } else if side == Side::Outgoing {
@@ -384,7 +384,7 @@ impl Peer {
     }
 
     /// Sets what keeps others out of a connection. False: it cannot be used without.
-    fn prepare(&mut self, side: Side, stream: &TcpStream) -> bool {
+    async fn prepare(&mut self, side: Side, stream: &TcpStream) -> bool {
         if let Err(error) = socket::prepare(stream, self.setup.group.ttl) {
             tracing::warn!(peer = %self.setup.address, %error, "connection not prepared");
             if matches!(self.setup.group.ttl, Ttl::Gtsm(_)) {
@@ -394,7 +394,7 @@ impl Peer {
         }
         // Keys of TCP-AO may have changed while we dialed.
         let signed = side == Side::Incoming || !self.setup.group.tcp_ao.is_empty();
-        !signed || self.sign(stream)
+        !signed || self.sign(stream).await
     }
 
     /// A connection is there, and its first octets may be.
@@ -426,8 +426,8 @@ impl Peer {
 
     /// What was accepted has its listener's key, unless it came before the listener had it. False: it has
     /// not the key that it must have.
-    fn sign(&mut self, stream: &TcpStream) -> bool {
-        let signed = match keys::load(&self.setup.group) {
+    async fn sign(&mut self, stream: &TcpStream) -> bool {
+        let signed = match keys::read(&self.setup.group).await {
             Ok(None) => return true,
             Ok(secret) => keys::sign(stream, secret.as_ref()).map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),

@@ -1,6 +1,7 @@
 //! The configuration file read again while peers are up: checked whole, compared, and handed to the
 //! speaker. Knows the file and the difference; what a peer makes of it is its task's.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,19 +9,21 @@ use tokio::signal::unix::Signal;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
 use super::Shared;
+use super::keys::{self, Keys};
 use crate::config::diff::{self, Change};
 use crate::config::{Config, ConfigError};
 
 /// A configuration that is to hold from now on; answered once every task can see it.
 pub struct Reload {
     config: Config,
+    keys: io::Result<Keys>,
     done: oneshot::Sender<()>,
 }
 
 impl Reload {
-    /// What is to hold; the sender is told when it does.
-    pub fn accept(self) -> (Config, oneshot::Sender<()>) {
-        (self.config, self.done)
+    /// The configuration and the keys of its listeners that are to hold; the sender gets an answer when they do.
+    pub fn accept(self) -> (Config, io::Result<Keys>, oneshot::Sender<()>) {
+        (self.config, self.keys, self.done)
     }
 }
 
@@ -86,7 +89,8 @@ impl Reloader {
         }
         let (done, accepted) = oneshot::channel();
         let config = diff::applicable(&held, &config);
-        let reload = Reload { config, done };
+        let keys = keys::read_all(&config.bgp).await;
+        let reload = Reload { config, keys, done };
         let sent = self.reloads.send(reload).await;
         sent.map_err(|_| ReloadError::Stopping)?;
         accepted.await.map_err(|_| ReloadError::Stopping)?;

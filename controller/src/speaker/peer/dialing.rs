@@ -4,7 +4,6 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use tokio::net::TcpStream;
 use weft_bgp::message::notification::Cease;
 use weft_bgp::session::{DownReason, Input, Side};
@@ -17,17 +16,16 @@ use crate::speaker::{keys, remembered};
 impl Peer {
     /// Dials, signed with the key that the file holds now.
     pub(super) fn dial(&mut self) {
-        let group = &self.setup.group;
+        let group = self.setup.group.clone();
         let to = SocketAddr::new(self.setup.address, self.setup.port);
         let from = group
             .source_address
             .or_else(|| self.shared.source_address(self.setup.address));
         let ttl = group.ttl;
-        let dialing: BoxFuture<'static, _> = match keys::load(group) {
-            Ok(secret) => Box::pin(socket::dial(to, from, Protection { secret, ttl })),
-            Err(error) => Box::pin(std::future::ready(Err(std::io::Error::other(error)))),
-        };
-        self.dialing = Some(dialing);
+        self.dialing = Some(Box::pin(async move {
+            let secret = keys::read(&group).await?;
+            socket::dial(to, from, Protection { secret, ttl }).await
+        }));
     }
 
     pub(super) async fn dialed(&mut self, dialed: std::io::Result<TcpStream>) {

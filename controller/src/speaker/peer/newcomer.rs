@@ -68,7 +68,7 @@ impl Peer {
             if self.newcomer.is_some() {
                 return self.turn_away(&stream, Reason::Collision);
             }
-            if self.prepare(Side::Incoming, &stream) {
+            if self.prepare(Side::Incoming, &stream).await {
                 self.newcomer = Some(Newcomer {
                     stream,
                     heard: BytesMut::new(),

@@ -139,7 +139,7 @@ impl Peer {
         // The file may hold another key under the same name.
         let group = &self.setup.group;
         let has_keys = group.password_file.is_some() || !group.tcp_ao.is_empty();
-        if (changed.contains(&Reach::Key) || has_keys) && !self.rekey() {
+        if (changed.contains(&Reach::Key) || has_keys) && !self.rekey().await {
             self.begin_anew().await;
         }
         if changed.contains(&Reach::Watch) {
@@ -182,8 +182,8 @@ impl Peer {
 
     /// The keys change, or may have changed in their files: live connections get them. False: a connection
     /// that must be signed with TCP-AO cannot be with these.
-    fn rekey(&mut self) -> bool {
-        let secret = match keys::load(&self.setup.group) {
+    async fn rekey(&mut self) -> bool {
+        let secret = match keys::read(&self.setup.group).await {
             Ok(secret) => secret,
             Err(error) => {
                 tracing::error!(peer = %self.setup.address, %error, "the keys stay as they were");
