@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use ipnet::IpNet;
 use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tonic::service::InterceptorLayer;
 use tonic::transport::Server;
@@ -273,7 +274,7 @@ async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         let serving = tonic_health::ServingStatus::Serving;
         health.set_service_status(service, serving).await;
     }
-    let listener = tokio::net::TcpListener::bind(arguments.listen).await?;
+    let listener = listen(arguments.listen)?;
     tracing::info!(listen = %listener.local_addr()?, "serving gRIBI and gNMI");
     let gnmi = gnmi::service_with_lldpd(commands.clone(), driver.changes(), arguments.lldpd_socket);
     let server = server
@@ -304,6 +305,16 @@ async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     put_back(&restore);
     tracing::info!("stopped; everything is removed from the kernel");
     Ok(())
+}
+
+/// Listens, also at an address that this switch gets later.
+fn listen(address: SocketAddr) -> Result<TcpListener, String> {
+    let listening = weft_sys::listen(address, |_| Ok(()))
+        .map_err(|error| format!("--listen {address}: {error}"))?;
+    if !listening.assigned {
+        tracing::warn!(%address, "this switch does not have the address; listening until it does");
+    }
+    TcpListener::from_std(listening.listener).map_err(|error| error.to_string())
 }
 
 const KEEPALIVE: Duration = Duration::from_secs(10);

@@ -18,26 +18,22 @@ pub struct Protection {
     pub ttl: Ttl,
 }
 
-/// Listens for peers.
+/// Listens for peers, also at an address that this host gets later.
 ///
 /// # Errors
-/// What the system said: the address is taken, or the port needs a privilege.
+/// The error of the system: the port is taken, or needs a privilege.
 pub fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )?;
-    socket.set_reuse_address(true)?;
-    if address.is_ipv6() {
-        socket.set_only_v6(true)?;
+    let listening = weft_sys::listen(address, |socket| {
+        if address.is_ipv6() {
+            socket.set_only_v6(true)?;
+        }
+        // The answer to the first segment is the listener's: a peer with GTSM takes no other TTL.
+        send_ttl(socket, address.is_ipv6(), u8::MAX)
+    })?;
+    if !listening.assigned {
+        tracing::warn!(%address, "this host does not have the address; listening until it does");
     }
-    socket.set_nonblocking(true)?;
-    // The answer to the first segment is the listener's: a peer with GTSM takes no other TTL.
-    send_ttl(&socket, address.is_ipv6(), u8::MAX)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    TcpListener::from_std(socket.into())
+    TcpListener::from_std(listening.listener)
 }
 
 /// Dials a peer, from the address that it knows us by if there is one.
@@ -92,7 +88,6 @@ fn send_ttl(socket: &Socket, v6: bool, ttl: u8) -> std::io::Result<()> {
     }
 }
 
-const BACKLOG: i32 = 1024;
 const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
 const KEEPALIVE: Duration = Duration::from_secs(60);
 const CS6: u32 = 0xc0;

@@ -1,5 +1,5 @@
-//! Socket options that no safe crate has (TCP-MD5, TCP-AO, the least TTL to accept), and
-//! the keys that go into them. It refuses to know BGP, peers and what a connection carries.
+//! Socket options that no safe crate has (TCP-MD5, TCP-AO, the least TTL to accept), the
+//! keys that go into them, and listeners. It refuses to know BGP, peers and what a connection carries.
 //!
 //! `options.rs` is the one file of the workspace that says `unsafe`.
 //!
@@ -32,8 +32,10 @@
 //! new one, and back, when it is not: a wrong key loses nothing.
 
 pub use self::key::{Key, KeyError, private_file};
+pub use self::listener::{Listening, listen};
 pub use self::options::{md5_key, min_ttl, tcp_ao_supported};
 
 mod key;
+mod listener;
 mod options;
 pub mod tcp_ao;

@@ -169,6 +169,19 @@ fn the_daemon_takes_orders_for_its_prefixes_from_its_controllers_only() {
 }
 
 #[test]
+fn an_address_that_comes_later_is_listened_at() {
+    on_switch(async |switch| {
+        let listen = "192.0.2.77:9340";
+        let daemon = switch.daemon_at(listen);
+        switch.until(|_| daemon.guardian().is_some()).await;
+        switch.ip("addr add 192.0.2.77/32 dev lo");
+        switch.until(|_| TcpStream::connect(listen).is_ok()).await;
+        daemon.kill();
+        switch.until(is_clean).await;
+    });
+}
+
+#[test]
 fn a_second_daemon_does_not_work_beside_the_first() {
     on_switch(async |switch| {
         let (daemon, _session) = programmed(switch, &[]).await;

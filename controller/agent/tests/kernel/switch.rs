@@ -172,14 +172,19 @@ impl Switch {
 
     /// The binary, which finds programs here.
     pub(crate) fn daemon_with_path(&self, arguments: &[&str], path: &str) -> Daemon {
-        self.start(command().args(arguments).env("PATH", path))
+        self.start(command(LISTEN).args(arguments).env("PATH", path))
     }
 
     /// The binary with a log of every event, in a pipe that nobody reads.
     pub(crate) fn daemon_unread(&self, arguments: &[&str]) -> Daemon {
-        let mut command = command();
+        let mut command = command(LISTEN);
         command.args(arguments).env("RUST_LOG", "trace");
         self.start(command.stderr(Stdio::piped()))
+    }
+
+    /// The binary, which listens at another address.
+    pub(crate) fn daemon_at(&self, listen: &str) -> Daemon {
+        self.start(&mut command(listen))
     }
 
     fn start(&self, command: &mut Command) -> Daemon {
@@ -356,9 +361,9 @@ impl Agent {
     }
 }
 
-fn command() -> Command {
+fn command(listen: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weft-agent"));
-    command.args(["--listen", LISTEN, "--prefix", "203.0.113.0/24"]);
+    command.args(["--listen", listen, "--prefix", "203.0.113.0/24"]);
     command.stderr(Stdio::inherit());
     command
 }
