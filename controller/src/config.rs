@@ -6,7 +6,7 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ pub use group::{
     AddPath, AttributeLists, Bfd, GracefulRestart, Guard, GuardMode, LimitAction, Limits,
     PeerGroup, RouteTargetFilter, Ttl,
 };
+pub use remote::{NotRemote, Remote};
 pub use switches::{Credentials, CredentialsError, Login, Switches};
 pub use tcp_ao::TcpAoKey;
 
@@ -29,6 +30,7 @@ pub mod diff;
 mod file;
 mod group;
 mod knobs;
+mod remote;
 pub mod settings;
 pub mod show;
 mod switches;
@@ -102,6 +104,8 @@ pub struct Replica {
     pub id: u64,
     /// Directory of the store.
     pub data_dir: PathBuf,
+    /// Address and port of the listener for Raft; `None`: those of its entry among the replicas.
+    pub listen: Option<SocketAddr>,
 }
 
 /// A member of the Raft group.
@@ -110,7 +114,7 @@ pub struct Member {
     /// Raft id, 1 or more.
     pub id: u64,
     /// Where it takes Raft streams; `None` only for a lone replica.
-    pub address: Option<SocketAddr>,
+    pub address: Option<Remote>,
 }
 
 /// The BGP speaker.
@@ -231,7 +235,7 @@ pub struct Bmp {
     /// Its name; its address unless one is given.
     pub name: String,
     /// Where we connect to.
-    pub address: SocketAddr,
+    pub address: Remote,
     /// Tell it what each peer announces.
     pub adj_rib_in: bool,
     /// Tell it what we choose, RFC 9069.
@@ -298,13 +302,18 @@ impl Config {
         cluster
     }
 
-    /// Where this replica takes Raft streams.
+    /// Where this replica takes Raft streams: at `replica.listen`, or else at its address among the replicas. If that is a name, then
+    /// at all addresses of this host. `None` for a lone replica.
     pub fn raft_listen(&self) -> Option<SocketAddr> {
         let own = self
             .replicas
             .iter()
             .find(|member| member.id == self.replica.id);
-        own.and_then(|member| member.address)
+        let address = match own?.address.as_ref()? {
+            Remote::Address(address) => *address,
+            Remote::Name { port, .. } => SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port)),
+        };
+        Some(self.replica.listen.unwrap_or(address))
     }
 }
 

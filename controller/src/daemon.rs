@@ -13,6 +13,7 @@ pub(crate) mod freezer;
 pub mod leadership;
 mod no_llgr;
 mod orphans;
+pub(crate) mod resolver;
 mod solver;
 pub(crate) mod supervision;
 pub mod switches;
@@ -125,12 +126,20 @@ struct Listeners {
 impl Listeners {
     /// All of them before anything else: a daemon that cannot be reached must not join the group.
     fn open(config: &Config) -> Result<Self, DaemonError> {
-        let open = |field, address| {
-            socket::listen(address).map_err(|source| DaemonError::Listen {
+        let named = |field, address| {
+            move |source| DaemonError::Listen {
                 field,
                 address,
                 source,
-            })
+            }
+        };
+        let open = |field, address| socket::listen(address).map_err(named(field, address));
+        let raft = |address| {
+            let field = match config.replica.listen {
+                Some(_) => "replica.listen",
+                None => "replicas.address",
+            };
+            socket::listen_both(address).map_err(named(field, address))
         };
         let bgp = config
             .bgp
@@ -140,10 +149,7 @@ impl Listeners {
         Ok(Self {
             bgp: bgp.collect::<Result<_, _>>()?,
             api: open("api.listen", config.api.listen)?,
-            raft: config
-                .raft_listen()
-                .map(|address| open("replicas.address", address))
-                .transpose()?,
+            raft: config.raft_listen().map(raft).transpose()?,
             metrics: config
                 .metrics
                 .map(|address| open("metrics.listen", address))
@@ -161,7 +167,7 @@ async fn serve(config: Config, file: Option<PathBuf>, raft: &Handle) -> Result<(
         .iter()
         .filter(|member| member.id != config.replica.id);
     let (queues, routes) =
-        transport::queues(others.filter_map(|member| Some((member.id, member.address?))));
+        transport::queues(others.filter_map(|member| Some((member.id, member.address.clone()?))));
     let (reflection, inbox) = thread::channel();
     let counted = metrics::Counted::new();
     let view = replica.view();

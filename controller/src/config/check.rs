@@ -16,6 +16,7 @@ use weft_sys::Key;
 use super::file::{File, FileApi, FileBgp, FileBmp, FileKnobs, FileMetrics, FileMoves, OrFlag};
 use super::group::PeerGroup;
 use super::knobs::off;
+use super::remote::{NAME_MAX, Remote};
 use super::tcp_ao;
 use super::{
     Api, Bgp, Bmp, Config, ConfigError, ListenRange, Member, MoveAction, Moves, Peer, Replica,
@@ -95,11 +96,18 @@ impl FileApi {
 
 impl FileMetrics {
     fn check(self) -> Result<Option<SocketAddr>, Invalid> {
-        match self.listen {
-            None => Ok(None),
-            Some(OrFlag::Flag(flag)) => off("metrics.listen".to_owned(), flag).map(|()| None),
-            Some(OrFlag::Given(address)) => Ok(Some(address)),
-        }
+        listener("metrics.listen", self.listen)
+    }
+}
+
+fn listener(
+    field: &str,
+    written: Option<OrFlag<SocketAddr>>,
+) -> Result<Option<SocketAddr>, Invalid> {
+    match written {
+        None => Ok(None),
+        Some(OrFlag::Flag(flag)) => off(field.to_owned(), flag).map(|()| None),
+        Some(OrFlag::Given(address)) => Ok(Some(address)),
     }
 }
 
@@ -109,11 +117,16 @@ impl File {
         if replicas.len() > 1 && self.bgp.cluster_id.is_none() {
             return invalid("bgp.cluster_id", "must be given, the same on every replica");
         }
+        let listen = listener("replica.listen", self.replica.listen)?;
+        if listen.is_some() && self.replicas.is_empty() {
+            return invalid("replica.listen", "needs [[replicas]]");
+        }
         Ok(Config {
             replicas,
             replica: Replica {
                 id: self.replica.id,
                 data_dir: self.replica.data_dir,
+                listen,
             },
             bgp: self.bgp.check()?,
             bmp: check_bmp(self.bmp)?,
@@ -139,7 +152,13 @@ impl File {
             if member.id == 0 {
                 return invalid(format!("replicas[{at}].id"), "must be 1 or more");
             }
-            if seen.insert(member.id, member.address).is_some() {
+            if let Remote::Address(SocketAddr::V6(address)) = &member.address
+                && address.scope_id() != 0
+            {
+                let reason = format!("{address}: an address with a zone cannot be dialed");
+                return invalid(format!("replicas[{at}].address"), reason);
+            }
+            if seen.insert(member.id, member.address.clone()).is_some() {
                 return invalid(
                     format!("replicas[{at}].id"),
                     format!("{} appears twice", member.id),
@@ -412,6 +431,3 @@ pub(super) const MOVE_ACTIONS: [(&str, MoveAction); 2] =
     [("warn", MoveAction::Warn), ("freeze", MoveAction::Freeze)];
 /// Often enough for a graph, and nothing next to the routes.
 const BMP_STATISTICS: Duration = Duration::from_secs(60);
-
-/// Octets of a name in the DNS.
-const NAME_MAX: usize = 253;

@@ -12,6 +12,8 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserializer, Error, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use weft_bgp::session::RemoteAsn;
 
+use super::remote::Remote;
+
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
@@ -36,6 +38,7 @@ pub(super) struct File {
 pub(super) struct FileReplica {
     pub(super) id: u64,
     pub(super) data_dir: PathBuf,
+    pub(super) listen: Option<OrFlag<SocketAddr>>,
 }
 
 impl Default for FileReplica {
@@ -43,6 +46,7 @@ impl Default for FileReplica {
         Self {
             id: 1,
             data_dir: PathBuf::from("weft-data"),
+            listen: None,
         }
     }
 }
@@ -51,7 +55,7 @@ impl Default for FileReplica {
 #[serde(deny_unknown_fields)]
 pub(super) struct FileMember {
     pub(super) id: u64,
-    pub(super) address: SocketAddr,
+    pub(super) address: Remote,
 }
 
 #[derive(Deserialize)]
@@ -237,7 +241,7 @@ pub(super) struct FileLimits {
 #[serde(deny_unknown_fields)]
 pub(super) struct FileBmp {
     pub(super) name: Option<String>,
-    pub(super) address: SocketAddr,
+    pub(super) address: Remote,
     pub(super) adj_rib_in: Option<bool>,
     pub(super) loc_rib: Option<bool>,
     pub(super) adj_rib_out: Option<bool>,

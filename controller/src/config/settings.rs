@@ -262,7 +262,7 @@ pub fn of_daemon(config: &Config) -> Vec<(&'static str, Setting)> {
     } = bgp;
     // A lone replica needs no address, and is not listed then.
     let members = replicas.iter().filter_map(|member| {
-        let address = member.address?;
+        let address = member.address.as_ref()?;
         Some(format!("{{ id = {}, address = \"{address}\" }}", member.id))
     });
     let Moves {
@@ -276,6 +276,10 @@ pub fn of_daemon(config: &Config) -> Vec<(&'static str, Setting)> {
         (
             "replica",
             fixed("data_dir", quoted(replica.data_dir.display())),
+        ),
+        (
+            "replica",
+            fixed("listen", or_false(replica.listen.map(quoted))),
         ),
         ("weftd", fixed("replicas", array(members.collect()))),
         ("bgp", fixed("asn", local.asn)),

@@ -91,6 +91,18 @@ fn every_mistake_names_its_place_and_its_reason() {
         ("[replica]\nid = 0", "replica.id: must be 1 or more"),
         ("[[replicas]]\nid = 1\naddress = \"10.0.0.1\"", "line 3"),
         (
+            "[[replicas]]\nid = 1\naddress = \"weft-1\"",
+            "\"weft-1\" is neither an address with a port",
+        ),
+        (
+            "[[replicas]]\nid = 1\naddress = \"[fe80::1%2]:7400\"",
+            "replicas[0].address: [fe80::1%2]:7400: an address with a zone",
+        ),
+        (
+            "[replica]\nlisten = \"10.0.0.1:7400\"",
+            "replica.listen: needs [[replicas]]",
+        ),
+        (
             "[[bgp.peer_group]]\nname = \"a\"\nremote_asn = \"9-3\"",
             "bgp.peer_group[0].remote_asn: the range 9-3 is empty",
         ),
@@ -116,6 +128,25 @@ fn every_mistake_names_its_place_and_its_reason() {
         assert!(message.starts_with("weft.toml: "), "{message}");
         assert!(message.contains(expected), "{message:?} lacks {expected:?}");
     }
+}
+
+#[test]
+fn a_replica_with_a_name_listens_at_all_addresses_unless_one_is_given() {
+    let file = |listen: &str| {
+        let members = [1, 2, 3].map(|id| {
+            format!("[[replicas]]\nid = {id}\naddress = \"weft-{id}.example.net:7400\"\n")
+        });
+        let bgp = "[bgp]\ncluster_id = \"10.255.1.1\"\n";
+        parse(&format!(
+            "[replica]\nid = 2\n{listen}\n{}{bgp}",
+            members.concat()
+        ))
+    };
+    let listens = |listen| file(listen).unwrap().raft_listen().unwrap().to_string();
+    assert_eq!(listens(""), "[::]:7400");
+    assert_eq!(listens("listen = \"10.0.0.2:7000\""), "10.0.0.2:7000");
+    let same = "[[replicas]]\nid = 1\naddress = \"A:1\"\n[[replicas]]\nid = 2\naddress = \"a:1\"\n";
+    assert!(refused(same).contains("two replicas have the same address"));
 }
 
 #[test]

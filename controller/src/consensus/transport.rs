@@ -17,6 +17,8 @@ use weft_proto::consensus::v1::consensus_server;
 use weft_proto::consensus::v1::{DeliverResponse, Envelope};
 
 use super::Command;
+use crate::config::Remote;
+use crate::daemon::resolver::Resolver;
 
 /// A message on its way to another replica.
 #[derive(Debug)]
@@ -30,24 +32,29 @@ pub struct Outbound {
 /// The end of a queue that [`dial`] empties.
 pub struct Route {
     /// Raft id of the replica at the other end.
-    pub to: u64,
+    to: u64,
     /// Where it listens.
-    pub address: SocketAddr,
+    resolver: Resolver,
     /// What it is to get.
-    pub queue: mpsc::Receiver<Outbound>,
+    queue: mpsc::Receiver<Outbound>,
 }
 
 /// A queue towards each other replica, by its id.
 pub type Queues = BTreeMap<u64, mpsc::Sender<Outbound>>;
 
 /// Both ends of a queue towards each other replica.
-pub fn queues(others: impl Iterator<Item = (u64, SocketAddr)>) -> (Queues, Vec<Route>) {
+pub fn queues(others: impl Iterator<Item = (u64, Remote)>) -> (Queues, Vec<Route>) {
     let mut senders = BTreeMap::new();
     let mut routes = Vec::new();
-    for (to, address) in others {
+    for (to, remote) in others {
         let (sender, queue) = mpsc::channel(QUEUE_MAX);
         senders.insert(to, sender);
-        routes.push(Route { to, address, queue });
+        let resolver = Resolver::new(remote);
+        routes.push(Route {
+            to,
+            resolver,
+            queue,
+        });
     }
     (senders, routes)
 }
@@ -56,26 +63,17 @@ pub fn queues(others: impl Iterator<Item = (u64, SocketAddr)>) -> (Queues, Vec<R
 pub async fn dial(own: u64, route: Route, commands: mpsc::Sender<Command>) {
     let Route {
         to,
-        address,
+        mut resolver,
         mut queue,
     } = route;
-    let endpoint = Endpoint::from_shared(format!("http://{address}"))
-        .expect("a socket address makes a URI")
-        .connect_timeout(CONNECT_TIMEOUT)
-        .tcp_nodelay(true)
-        .http2_keep_alive_interval(KEEPALIVE)
-        .keep_alive_timeout(KEEPALIVE)
-        .keep_alive_while_idle(true)
-        .initial_stream_window_size(WINDOW)
-        .initial_connection_window_size(WINDOW);
-    // Whether a stream was up since the machine last refused connections.
-    let mut was_up = false;
+    // Address of the last stream, unless its machine has refused connections since.
+    let mut reached = None;
     loop {
-        if let Ok(channel) = endpoint.connect().await {
+        if let Some((address, channel)) = connect(&mut resolver).await {
             tracing::info!(replica = to, %address, "replica reached");
             stream(own, to, channel, &mut queue, &commands).await;
             tracing::warn!(replica = to, %address, "stream to replica ended");
-            was_up = true;
+            reached = Some(address);
         }
         // What waited meanwhile is stale: Raft says it again.
         loop {
@@ -89,13 +87,37 @@ pub async fn dial(own: u64, route: Route, commands: mpsc::Sender<Command>) {
             }
         }
         let _ = commands.send(Command::Unreachable(to)).await;
-        if was_up && refuses(address).await {
-            was_up = false;
+        if let Some(address) = reached
+            && refuses(address).await
+        {
+            reached = None;
             tracing::warn!(replica = to, %address, "its machine refuses connections: taken for ended");
             let _ = commands.send(Command::Gone(to)).await;
         }
         tokio::time::sleep(RETRY).await;
     }
+}
+
+/// Dials the addresses of a replica, one after the other.
+async fn connect(resolver: &mut Resolver) -> Option<(SocketAddr, Channel)> {
+    for address in resolver.addresses().await {
+        // An address with a zone makes no URI.
+        let Ok(endpoint) = Endpoint::from_shared(format!("http://{address}")) else {
+            continue;
+        };
+        let endpoint = endpoint
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tcp_nodelay(true)
+            .http2_keep_alive_interval(KEEPALIVE)
+            .keep_alive_timeout(KEEPALIVE)
+            .keep_alive_while_idle(true)
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW);
+        if let Ok(channel) = endpoint.connect().await {
+            return Some((*address, channel));
+        }
+    }
+    None
 }
 
 /// Whether connections are refused: no process listens there, or a firewall says so.
@@ -238,6 +260,10 @@ const KEEPALIVE: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::Relaxed;
+
     use tokio::io::AsyncReadExt as _;
     use tokio::net::TcpListener;
 
@@ -259,7 +285,7 @@ mod tests {
     /// The first two commands after a stream to `listener` ended.
     async fn said(listener: TcpListener, process_ends: bool) -> Vec<&'static str> {
         let address = listener.local_addr().unwrap();
-        let (mut senders, mut routes) = queues([(2, address)].into_iter());
+        let (mut senders, mut routes) = queues([(2, address.into())].into_iter());
         let (commands, mut said) = mpsc::channel(16);
         let dialer = tokio::spawn(dial(1, routes.remove(0), commands));
         let _queue = senders.remove(&2).unwrap();
@@ -295,11 +321,36 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn one_that_moved_is_reached_at_its_new_address() {
+        let old = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let new = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let places = [&old, &new].map(|listener| listener.local_addr().unwrap());
+        let at = Arc::new(AtomicUsize::new(0));
+        let now = Arc::clone(&at);
+        let look_up =
+            move |_: &str, _: u16| Ok::<_, std::io::Error>(vec![places[now.load(Relaxed)]]);
+        let name = "weft-2.example.net:7400".parse().unwrap();
+        let (_queue, queue) = mpsc::channel(1);
+        let route = Route {
+            to: 2,
+            resolver: Resolver::by(name, Arc::new(look_up)),
+            queue,
+        };
+        let (commands, _said) = mpsc::channel(16);
+        let dialer = tokio::spawn(dial(1, route, commands));
+        let (stream, _) = old.accept().await.unwrap();
+        at.store(1, Relaxed);
+        until_request(stream).await;
+        new.accept().await.unwrap();
+        dialer.abort();
+    }
+
+    #[tokio::test]
     async fn one_that_was_never_reached_is_not_gone() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         drop(listener);
-        let (_senders, mut routes) = queues([(2, address)].into_iter());
+        let (_senders, mut routes) = queues([(2, address.into())].into_iter());
         let (commands, mut said) = mpsc::channel(16);
         let dialer = tokio::spawn(dial(1, routes.remove(0), commands));
         for _ in 0..2 {

@@ -13,6 +13,7 @@ use weft_monitoring::bmp::Termination;
 use weft_monitoring::station::{Demand, Station, reconnect_secs};
 
 use crate::config::Bmp;
+use crate::daemon::resolver::Resolver;
 use crate::speaker::Shared;
 use telling::Telling;
 
@@ -29,10 +30,11 @@ enum End {
 /// Tells one collector until the daemon stops or its settings change; gives its name back.
 pub(super) async fn collect(shared: Arc<Shared>, bmp: Bmp) -> String {
     let mut failures = 0;
+    let mut resolver = Resolver::new(bmp.address.clone());
     loop {
         let begun = Instant::now();
         let end = tokio::select! {
-            end = connected(&shared, &bmp) => end,
+            end = connected(&shared, &bmp, &mut resolver) => end,
             ours = unwanted(&shared, &bmp) => End::Ours(ours),
         };
         shared.taps.sweep();
@@ -86,8 +88,9 @@ async fn unwanted(shared: &Shared, bmp: &Bmp) -> Termination {
     }
 }
 
-async fn connected(shared: &Arc<Shared>, bmp: &Bmp) -> End {
-    let stream = match tokio::time::timeout(DIAL_TIMEOUT, TcpStream::connect(bmp.address)).await {
+async fn connected(shared: &Arc<Shared>, bmp: &Bmp, resolver: &mut Resolver) -> End {
+    let dialed = async { TcpStream::connect(resolver.addresses().await).await };
+    let stream = match tokio::time::timeout(DIAL_TIMEOUT, dialed).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return End::Theirs(error.to_string()),
         Err(_) => return End::Theirs("it does not answer".to_owned()),

@@ -48,7 +48,9 @@ pub(super) enum Permission {
 /// PERMISSION_DENIED.
 #[expect(clippy::unnecessary_wraps, reason = "roles will refuse")]
 pub(super) fn permit<T>(request: &Request<T>, _: Permission) -> Result<Identity, Status> {
-    let address = request.remote_addr();
+    // One listener takes both families.
+    let plain = |it: SocketAddr| SocketAddr::new(it.ip().to_canonical(), it.port());
+    let address = request.remote_addr().map(plain);
     Ok(Identity { address })
 }
 

@@ -101,7 +101,7 @@ pub fn replicas_at_leader(
 fn addresses(shared: &Shared) -> Addresses {
     let config = shared.config();
     let addresses = config.replicas.iter().map(|member| {
-        let address = member.address.map(|address| address.to_string());
+        let address = member.address.as_ref().map(ToString::to_string);
         (member.id, address.unwrap_or_default())
     });
     addresses.collect()

@@ -1,6 +1,6 @@
 //! TCP towards peers: how sockets are opened, and nothing of what flows through them.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
@@ -23,9 +23,27 @@ pub struct Protection {
 /// # Errors
 /// The error of the system: the port is taken, or needs a privilege.
 pub fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    open(address, true)
+}
+
+/// Listens like [`listen`], at the unspecified address of IPv6 for both families.
+///
+/// # Errors
+/// As of [`listen`].
+pub fn listen_both(address: SocketAddr) -> std::io::Result<TcpListener> {
+    match open(address, !address.ip().is_unspecified()) {
+        // A kernel without IPv6.
+        Err(error) if error.raw_os_error() == Some(libc::EAFNOSUPPORT) => {
+            open((Ipv4Addr::UNSPECIFIED, address.port()).into(), false)
+        }
+        opened => opened,
+    }
+}
+
+fn open(address: SocketAddr, only_v6: bool) -> std::io::Result<TcpListener> {
     let listening = weft_sys::listen(address, |socket| {
         if address.is_ipv6() {
-            socket.set_only_v6(true)?;
+            socket.set_only_v6(only_v6)?;
         }
         // The answer to the first segment is the listener's: a peer with GTSM takes no other TTL.
         send_ttl(socket, address.is_ipv6(), u8::MAX)

@@ -407,6 +407,10 @@ fn what_needs_a_restart_is_said_until_there_was_one() {
             "[replica]\ndata_dir = \"a\"",
             "replica: data_dir: \"weft-data\" -> \"a\"",
         ),
+        (
+            "[[replicas]]\nid = 1\naddress = \"weft-1:7400\"",
+            "weftd: replicas: [] -> [{ id = 1, address = \"weft-1:7400\" }]",
+        ),
     ];
     for (text, line) in cases {
         let new = parse(text).unwrap();
