@@ -1,5 +1,5 @@
 //! JSON on the API's port: each call of weft.v1 by the method and path that google.api.http gives it, through the same handlers
-//! as gRPC. A client beyond this machine is answered only with `api.insecure`.
+//! as gRPC. A client beyond this machine is answered only with `api.insecure`; probes are answered to all.
 //!
 //! ```text
 //! a request:   guard (who may) -> route (which call) -> request (its message) -> call -> answer, or stream
@@ -87,8 +87,7 @@ impl Gateway {
 
     /// Answers whatever is no call of gRPC.
     pub async fn answer(self, request: Request<Body>) -> Response<Body> {
-        let kind = request.headers().get("content-type");
-        if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc")) {
+        if guard::media_type(request.headers()).starts_with("application/grpc") {
             // A call that no service has is counted with the others.
             return match self.inner.services.clone().oneshot(request).await {
                 Ok(answer) => answer,
@@ -97,16 +96,20 @@ impl Gateway {
         }
         let (head, body) = request.into_parts();
         let inner = &self.inner;
+        if let Err(status) = guard::check_host(&head) {
+            return answer::refusal(&status);
+        }
+        match head.uri.path() {
+            "/livez" => return probe(&head, (true, "ok\n".to_owned())),
+            "/readyz" => return probe(&head, inner.ready()),
+            _ => {}
+        }
         if let Err(status) = inner.guard.admit(&head) {
             return answer::refusal(&status);
         }
         match (head.method.as_str(), head.uri.path()) {
-            ("GET" | "HEAD", "/livez") => return answer::text(StatusCode::OK, TEXT, "ok\n"),
-            ("GET" | "HEAD", "/readyz") => return inner.ready(),
             ("GET" | "HEAD", "/openapi.json") => return inner.open_api(),
-            (_, "/livez" | "/readyz" | "/openapi.json") => {
-                return answer::other_methods(&["GET"].into());
-            }
+            (_, "/openapi.json") => return answer::other_methods(&["GET"].into()),
             ("GET" | "HEAD", path) => {
                 if let Some(file) = web::file(path, &head.headers) {
                     return file;
@@ -208,14 +211,11 @@ impl Inner {
     }
 
     /// Whether calls that need the others would be answered.
-    fn ready(&self) -> Response<Body> {
+    fn ready(&self) -> (bool, String) {
         let group = self.group.borrow();
         match group.status.leader {
-            Some(_) => answer::text(StatusCode::OK, TEXT, "ok\n"),
-            None => {
-                let reason = "no leader: this replica knows of no majority\n";
-                answer::text(StatusCode::SERVICE_UNAVAILABLE, TEXT, reason)
-            }
+            Some(_) => (true, "ok\n".to_owned()),
+            None => (false, "no leader: this replica knows of no majority\n".to_owned()),
         }
     }
 
@@ -224,6 +224,20 @@ impl Inner {
         let document = self.open_api.get_or_init(written).clone();
         answer::text(StatusCode::OK, answer::JSON, document)
     }
+}
+
+/// Answers a probe of a load balancer, a kubelet or a monitoring system. Everybody may ask: the answer has nothing of the fabric.
+/// HAProxy sends OPTIONS by default.
+fn probe(head: &Parts, (is_well, reason): (bool, String)) -> Response<Body> {
+    if !["GET", "HEAD", "OPTIONS"].contains(&head.method.as_str()) {
+        return answer::other_methods(&["GET", "HEAD", "OPTIONS"].into());
+    }
+    let status = if is_well {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    answer::text(status, TEXT, reason)
 }
 
 /// Whether the answers of a call are shown as they come.

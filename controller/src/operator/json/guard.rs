@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use axum::http::{HeaderMap, Method, header, request::Parts};
+use axum::http::{HeaderMap, Method, Version, header, request::Parts};
 use tonic::Status;
 use tonic::transport::server::TcpConnectInfo;
 
@@ -24,15 +24,19 @@ impl Guard {
             return Err(refusal::insecure());
         }
         let host = host(request);
-        if !host.as_deref().is_some_and(|host| self.ours(host)) {
+        let is_ours = match &host {
+            Some(host) => self.ours(host),
+            // Browsers always send Host: a client of HTTP/1.0 without it shows no page (RFC 9112 §3.2).
+            None => request.version < Version::HTTP_11,
+        };
+        if !is_ours {
             return Err(refusal::foreign_host());
         }
         if let Some(origin) = request.headers.get(header::ORIGIN) {
-            let origin = origin
-                .to_str()
-                .ok()
-                .and_then(|it| it.strip_prefix("http://"));
-            if origin.is_none() || origin != host.as_deref() {
+            let origin = origin.to_str().ok();
+            let origin = origin.and_then(|it| it.strip_prefix("http://"));
+            let pair = origin.zip(host.as_deref());
+            if !pair.is_some_and(|(origin, host)| origin.eq_ignore_ascii_case(host)) {
                 return Err(refusal::foreign_origin());
             }
         }
@@ -43,12 +47,33 @@ impl Guard {
     fn ours(&self, host: &str) -> bool {
         let name = match host.strip_prefix('[') {
             Some(rest) => return rest.split(']').next().is_some_and(is_address),
-            None => host.split(':').next().unwrap_or(host),
+            None => absolute(host.split(':').next().unwrap_or(host)),
         };
+        let mut hosts = self.hosts.iter().map(|it| absolute(it));
         is_address(name)
             || name.eq_ignore_ascii_case("localhost")
-            || self.hosts.iter().any(|it| it.eq_ignore_ascii_case(name))
+            || hosts.any(|it| it.eq_ignore_ascii_case(name))
     }
+}
+
+/// Checks Host: HTTP/1.1 has one (RFC 9112 §3.2), HTTP/1.0 may have none, HTTP/2 has `:authority` instead.
+///
+/// # Errors
+/// INVALID_ARGUMENT, with the fault of the header.
+pub(super) fn check_host(request: &Parts) -> Result<(), Status> {
+    let mut hosts = request.headers.get_all(header::HOST).iter();
+    let fault = match (hosts.next(), hosts.next()) {
+        (None, _) if request.version == Version::HTTP_11 => "missing, and HTTP/1.1 needs it",
+        (Some(_), Some(_)) => "there twice",
+        (Some(host), None) if host.to_str().is_err() => "not the name or address of a host",
+        (Some(_), None) | (None, _) => return Ok(()),
+    };
+    Err(refusal::field("Host", fault))
+}
+
+/// A name without the dot of the root, which may end it (RFC 3986 §3.2.2).
+fn absolute(name: &str) -> &str {
+    name.strip_suffix('.').unwrap_or(name)
 }
 
 fn is_address(text: &str) -> bool {
@@ -86,12 +111,13 @@ pub(super) fn conditions(request: &Parts, faults: &mut InvalidFabric) {
 /// Whether it is JSON, if its method carries something: a form of a foreign page cannot be.
 pub(super) fn media_type_fits(request: &Parts) -> bool {
     let changes = matches!(request.method, Method::POST | Method::PATCH | Method::PUT);
-    !changes || json(&request.headers)
+    !changes || media_type(&request.headers) == "application/json"
 }
 
-fn json(headers: &HeaderMap) -> bool {
+/// Media type of a body, in lower case and without parameters (RFC 9110 §8.3.1); empty if there is none.
+pub(super) fn media_type(headers: &HeaderMap) -> String {
     let kind = headers.get(header::CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or("");
     let kind = kind.split(';').next().unwrap_or("").trim();
-    kind.eq_ignore_ascii_case("application/json")
+    kind.to_ascii_lowercase()
 }

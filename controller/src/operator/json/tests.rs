@@ -174,9 +174,24 @@ async fn a_foreign_page_is_not_let_in() {
     };
     for (request, expected) in [
         (with(header::HOST, "weft.example"), (403, "FOREIGN_HOST")),
+        (with(header::HOST, ""), (403, "FOREIGN_HOST")),
         (
             edited(&|it| drop(it.headers_mut().remove(header::HOST))),
-            (403, "FOREIGN_HOST"),
+            (400, "INVALID_FIELDS"),
+        ),
+        (
+            edited(&|it| {
+                let other = "localhost".parse().unwrap();
+                it.headers_mut().append(header::HOST, other);
+            }),
+            (400, "INVALID_FIELDS"),
+        ),
+        (
+            edited(&|it| {
+                let latin_1 = header::HeaderValue::from_bytes(b"w\xe9ft").unwrap();
+                it.headers_mut().insert(header::HOST, latin_1);
+            }),
+            (400, "INVALID_FIELDS"),
         ),
         (
             with(header::ORIGIN, "http://evil.example"),
@@ -203,6 +218,7 @@ async fn a_foreign_page_is_not_let_in() {
         ("localhost:7401", "http://localhost:7401"),
         ("[::1]:7401", "http://[::1]:7401"),
         ("10.0.0.1", "http://10.0.0.1"),
+        ("LocalHost.:7401", "http://localhost.:7401"),
     ] {
         let mut own = request("GET", "/v1/hosts", "");
         own.headers_mut()
@@ -210,6 +226,69 @@ async fn a_foreign_page_is_not_let_in() {
         own.headers_mut()
             .insert(header::ORIGIN, origin.parse().unwrap());
         assert_eq!(send(&lone, own).await.0, StatusCode::OK);
+    }
+    lone.stop().await;
+}
+
+/// RFC 9112 §3.2. Load balancers and monitoring systems send HTTP/1.0, some of them OPTIONS, and a kubelet comes from afar.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_probe_is_answered_whoever_sends_it() {
+    let lone = Lone::start().await;
+    let far: SocketAddr = "192.0.2.7:4000".parse().unwrap();
+    let asked = |method: &str, path: &str, version: Version, host: Option<&str>| {
+        let mut request = Request::builder().method(method).uri(path).version(version);
+        if let Some(host) = host {
+            request = request.header(header::HOST, host);
+        }
+        let mut request = request.body(Body::empty()).unwrap();
+        request.extensions_mut().insert(TcpConnectInfo {
+            local_addr: None,
+            remote_addr: Some(far),
+        });
+        request
+    };
+    let (v1_0, v1_1) = (Version::HTTP_10, Version::HTTP_11);
+    for (method, version, host, expected) in [
+        ("GET", v1_0, None, StatusCode::OK),
+        ("HEAD", v1_0, None, StatusCode::OK),
+        ("OPTIONS", v1_0, None, StatusCode::OK),
+        ("GET", v1_1, Some("weft.default.svc"), StatusCode::OK),
+        ("GET", v1_1, None, StatusCode::BAD_REQUEST),
+        ("POST", v1_0, None, StatusCode::METHOD_NOT_ALLOWED),
+    ] {
+        for path in ["/livez", "/readyz"] {
+            let request = asked(method, path, version, host);
+            let status = send(&lone, request).await.0;
+            assert_eq!(status, expected, "{method} {path} {version:?} {host:?}");
+        }
+    }
+    // All else is for this machine, also over HTTP/1.0.
+    let request = asked("GET", "/v1/hosts", v1_0, None);
+    let (status, reason, _) = refused(&lone, request).await;
+    assert_eq!((status, reason.as_str()), (403, "INSECURE"));
+    let mut near = asked("GET", "/v1/hosts", v1_0, None);
+    near.extensions_mut().remove::<TcpConnectInfo>();
+    assert_eq!(send(&lone, near).await.0, StatusCode::OK);
+    lone.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_media_type_has_parameters_and_no_case() {
+    let lone = Lone::start().await;
+    for (kind, expected) in [
+        ("application/json", StatusCode::OK),
+        ("Application/JSON ; Charset=UTF-8", StatusCode::OK),
+        ("application/jsonl", StatusCode::UNSUPPORTED_MEDIA_TYPE),
+        // No service has this path.
+        ("APPLICATION/gRPC+proto", StatusCode::OK),
+    ] {
+        let mut validated = request("POST", "/v1/hosts?validate_only=true", r#"{"name": "h1"}"#);
+        let value = kind.parse().unwrap();
+        validated.headers_mut().insert(header::CONTENT_TYPE, value);
+        let answer = lone.http.clone().oneshot(validated).await.unwrap();
+        assert_eq!(answer.status(), expected, "{kind}");
+        let is_grpc = answer.headers().contains_key("grpc-status");
+        assert_eq!(is_grpc, kind.contains("gRPC"), "{kind}");
     }
     lone.stop().await;
 }
