@@ -27,6 +27,7 @@ mod once;
 mod page;
 pub mod peers;
 pub mod plans;
+mod preference;
 mod refusal;
 pub mod replicas;
 pub mod requests;

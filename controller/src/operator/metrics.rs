@@ -8,6 +8,7 @@ mod links;
 mod sessions;
 mod switches;
 
+use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 use tokio::net::TcpListener;
 
+use super::preference::Weight;
 pub use super::requests::Requests;
 use crate::daemon::switches::led::Led;
 use crate::fabric::topology::{Role, Switch, Topology};
@@ -151,10 +153,16 @@ async fn page(State(sources): State<Sources>, headers: HeaderMap) -> Response {
     ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
+/// Returns true if the client prefers OpenMetrics (RFC 9110 §12.5.1). At equal weights a client that names it gets it.
 fn asks_for_open_metrics(headers: &HeaderMap) -> bool {
-    let accepted = headers.get_all(header::ACCEPT).iter();
-    let mut accepted = accepted.filter_map(|it| it.to_str().ok());
-    accepted.any(|it| it.contains("application/openmetrics-text"))
+    let [open, classic] = ["application/openmetrics-text", "text/plain"]
+        .map(|kind| Weight::of(kind, headers, &header::ACCEPT));
+    let is_preferred = match open.thousandths.cmp(&classic.thousandths) {
+        Ordering::Greater => true,
+        Ordering::Equal => open.named,
+        Ordering::Less => false,
+    };
+    open.is_taken() && is_preferred
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -331,3 +339,40 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// What everybody else gets.
 const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_gets_the_format_that_it_weighs_most() {
+        let prometheus_3 = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
+            application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,\
+            text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
+        for (accept, open) in [
+            (prometheus_3, true),
+            (
+                "application/openmetrics-text; version=1.0.0, text/plain",
+                true,
+            ),
+            ("APPLICATION/OpenMetrics-Text", true),
+            ("text/plain;q=0, */*", true),
+            (
+                "application/openmetrics-text;q=0, text/plain;version=0.0.4",
+                false,
+            ),
+            (
+                "application/openmetrics-text;q=0.2, text/plain;q=0.3",
+                false,
+            ),
+            ("application/openmetrics-text;q=0, */*;q=0.1", false),
+            ("text/plain, application/openmetrics-text-2", false),
+            ("*/*", false),
+            ("text/html", false),
+        ] {
+            let headers = HeaderMap::from_iter([(header::ACCEPT, accept.parse().unwrap())]);
+            assert_eq!(asks_for_open_metrics(&headers), open, "{accept}");
+        }
+        assert!(!asks_for_open_metrics(&HeaderMap::new()));
+    }
+}

@@ -6,10 +6,12 @@ use std::io::Write;
 use std::sync::LazyLock;
 
 use axum::body::Body;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+
+use super::super::preference::Weight;
 
 /// A file of the page.
 struct File {
@@ -63,18 +65,8 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
 /// The file at a path, if there is one.
 pub(super) fn file(path: &str, asked: &HeaderMap) -> Option<Response<Body>> {
     let file = FILES.iter().find(|file| file.path == path)?;
-    let names = |name: HeaderName, value: &str| {
-        let header = asked.get(name).and_then(|it| it.to_str().ok());
-        header.is_some_and(|it| {
-            it.split(',')
-                .any(|it| it.split(';').next().map(str::trim) == Some(value))
-        })
-    };
-    let known = file
-        .etag
-        .to_str()
-        .is_ok_and(|etag| names(header::IF_NONE_MATCH, etag));
-    let unpacks = names(header::ACCEPT_ENCODING, "gzip");
+    let known = is_known(&file.etag, asked);
+    let unpacks = Weight::of("gzip", asked, &header::ACCEPT_ENCODING).is_taken();
     let body = match (known, unpacks) {
         (true, _) => Body::empty(),
         (false, true) => Body::from(file.packed.clone()),
@@ -101,6 +93,15 @@ pub(super) fn file(path: &str, asked: &HeaderMap) -> Option<Response<Body>> {
         headers.insert(name, HeaderValue::from_static(value));
     }
     Some(answer)
+}
+
+/// Returns true if the client has the content with this tag. The weak comparison holds, for a proxy that packs a file may have
+/// made its tag a weak one (RFC 9110 §13.1.2).
+fn is_known(etag: &HeaderValue, asked: &HeaderMap) -> bool {
+    let lines = asked.get_all(header::IF_NONE_MATCH).iter();
+    let lines = lines.filter_map(|line| line.to_str().ok());
+    let mut tags = lines.flat_map(|line| line.split(',').map(str::trim));
+    tags.any(|tag| tag == "*" || tag.trim_start_matches("W/") == etag)
 }
 
 fn packed(octets: &[u8]) -> Bytes {
@@ -173,6 +174,28 @@ mod tests {
         asked.insert(header::IF_NONE_MATCH, first.headers()[header::ETAG].clone());
         let again = file("/", &asked).unwrap();
         assert_eq!(again.status(), StatusCode::NOT_MODIFIED);
+        let weak = format!(
+            "\"0\", W/{}",
+            first.headers()[header::ETAG].to_str().unwrap()
+        );
+        asked.insert(header::IF_NONE_MATCH, weak.parse().unwrap());
+        let again = file("/", &asked).unwrap();
+        assert_eq!(again.status(), StatusCode::NOT_MODIFIED);
         assert!(file("/../Cargo.toml", &asked).is_none());
+    }
+
+    #[test]
+    fn a_client_that_refuses_gzip_gets_octets() {
+        for (asked, packed) in [
+            ("gzip;q=0", false),
+            ("*;q=0.5, gzip;q=0", false),
+            ("GZIP", true),
+            ("*", true),
+        ] {
+            let asked = HeaderMap::from_iter([(header::ACCEPT_ENCODING, asked.parse().unwrap())]);
+            let file = file("/", &asked).unwrap();
+            let is_packed = file.headers().contains_key(header::CONTENT_ENCODING);
+            assert_eq!(is_packed, packed, "{asked:?}");
+        }
     }
 }
