@@ -1,11 +1,15 @@
 //! Messages as JSON, from their descriptors: fields by the names of the `.proto` files, numbers as numbers, enums by the names of
 //! their values, times as RFC 3339. A field that is absent is not there; one without presence always is.
 
+mod number;
+
 use std::sync::LazyLock;
 
 use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
+
+pub use number::whole;
 
 /// The descriptors of every message and service.
 pub fn pool() -> &'static DescriptorPool {
@@ -62,7 +66,11 @@ pub fn written(message: &DynamicMessage) -> Value {
 ///
 /// # Errors
 /// What is no message of this kind, with the name of the field at fault: unknown fields are refused.
-pub fn read(kind: MessageDescriptor, value: Value) -> Result<DynamicMessage, serde_json::Error> {
+pub fn read(
+    kind: MessageDescriptor,
+    mut value: Value,
+) -> Result<DynamicMessage, serde_json::Error> {
+    number::write_plainly(&kind, &mut value);
     let options = DeserializeOptions::new().deny_unknown_fields(true);
     DynamicMessage::deserialize_with_options(kind, value, &options)
 }

@@ -51,17 +51,25 @@ pub(super) fn text_fault(kind: &Kind, text: &str) -> Option<String> {
         }
         Kind::Message(_) => false,
         integer => {
-            let number = match range(integer).is_some_and(|range| *range.start() < 0) {
-                true => text.parse::<i64>().ok().map(i128::from),
-                false => text.parse::<u64>().ok().map(i128::from),
-            };
+            let number = weft_proto::json::whole(text);
             number.is_some_and(|number| holds(integer, number))
         }
     };
-    (!is_one).then(|| {
-        let shown: String = text.chars().take(SHOWN).collect();
-        format!("{shown:?} is not {}", named(kind))
-    })
+    (!is_one).then(|| other_kind(kind, text))
+}
+
+/// The fault of a parameter of a query or a path: as [`text_fault`], but an integer has digits only.
+pub(super) fn parameter_fault(kind: &Kind, text: &str) -> Option<String> {
+    let is_integer = range(kind).is_some() && !matches!(kind, Kind::Enum(_));
+    if is_integer && text.parse::<i128>().is_err() {
+        return Some(other_kind(kind, text));
+    }
+    text_fault(kind, text)
+}
+
+fn other_kind(kind: &Kind, text: &str) -> String {
+    let shown: String = text.chars().take(SHOWN).collect();
+    format!("{shown:?} is not {}", named(kind))
 }
 
 /// What a place of the body has to hold.
@@ -472,9 +480,79 @@ mod tests {
             "\"7.5\"",
             "\"18446744073709551616\"",
             "\"\"",
-            "\"-0\"",
+            "\"-1\"",
         ] {
             assert_eq!(of(number).len(), 1, "{number}");
+        }
+    }
+
+    /// A field of each kind that requests have.
+    const FIELDS: [(&str, &str); 13] = [
+        ("Link", "capacity_bps"),
+        ("ApplyFabricRequest", "generation"),
+        ("ListLinksRequest", "page_size"),
+        ("Link", "derating_percent"),
+        ("ApplyFabricRequest", "validate_only"),
+        ("Link", "name"),
+        ("Link", "admin_state"),
+        ("WatchRequest", "kinds"),
+        ("WatchRequest", "progress_interval"),
+        ("UpdateLinkRequest", "update_mask"),
+        ("Job", "expire_time"),
+        ("Link", "labels"),
+        ("ApplyFabricRequest", "links"),
+    ];
+
+    /// Values that some kind takes, or almost takes.
+    const VALUES: &str = r#"
+        null true false 0 -0 1 -1 1.0 1.5 1e2 1E+2 -1e2 1e-2 4e11 4.0e11 1e400 2147483647 2147483648 -2147483649 4294967295
+        4294967296 4294967295.0 9007199254740991 9007199254740992.0 18446744073709551615
+        "" "0" "-0" "1" "-1" "+1" "01" "1.0" "1.5" "1." ".5" "1e2" "1E+2" "150e-1" "15e-1" "4e11" "400000000000.0" "1e400" "e1"
+        "4294967295.0" "4294967296.0" "18446744073709551615" "18446744073709551616" "1.8446744073709551615e19" "-9223372036854775809"
+        "0x10" "1_000" "NaN" "Infinity" "-Infinity" "true" "null"
+        "1s" "1.5s" "-1s" "1e2s" "0.0000000001s" "315576000001s" "2026-11-28T00:00:00Z" "2026-11-28T00:00:00.5+01:00"
+        "2026-11-28" "10000-01-01T00:00:00Z" "capacityBps" "capacity_bps" "a,b" "ADMIN_STATE_UP" "admin_state_up"
+        [] [null] [1] [1.0] ["1"] ["RESOURCE_KIND_LINK"] [[]] [{}] {} {"x":"y"} {"x":1} {"x":null} {"x":[]} {"name":"x"}
+    "#;
+
+    #[test]
+    fn the_check_takes_what_the_readers_take() {
+        for (message, field) in FIELDS {
+            let kind = weft_proto::json::descriptor(&format!("weft.v1.{message}")).unwrap();
+            for value in VALUES.split_whitespace().chain(["\" 1\"", "\"1 \""]) {
+                let body = format!("{{\"{field}\": {value}}}");
+                let mut faults = InvalidFabric::default();
+                let checked = check(&kind, body.as_bytes(), "", &mut faults);
+                let passes = checked.is_ok() && faults.is_empty();
+                let streamed = super::super::request::message(kind.clone(), body.as_bytes());
+                let tree = serde_json::from_str(&body);
+                let tree = tree.and_then(|tree| weft_proto::json::read(kind.clone(), tree));
+                let read = (streamed.is_ok(), tree.is_ok());
+                assert_eq!((passes, passes), read, "{message} {body} {faults:?}");
+                assert_eq!(streamed.ok(), tree.ok(), "{message} {body}");
+            }
+        }
+    }
+
+    /// Conformance of ProtoJSON: "Exponent notation is accepted in both quoted and unquoted forms."
+    #[test]
+    fn an_integer_has_the_same_value_in_each_form() {
+        let kind = weft_proto::json::descriptor("weft.v1.Link").unwrap();
+        for (form, expected) in [
+            ("400000000000", 400_000_000_000),
+            ("4e11", 400_000_000_000),
+            ("\"400000000000\"", 400_000_000_000),
+            ("\"4e11\"", 400_000_000_000),
+            ("\"4.0E+11\"", 400_000_000_000),
+            ("\"400000000000.0\"", 400_000_000_000),
+            ("\"18446744073709551615.0\"", u64::MAX),
+        ] {
+            let body = format!("{{\"capacityBps\": {form}, \"labels\": {{\"version\": \"1.0\"}}}}");
+            assert_eq!(faults("weft.v1.Link", &body), Vec::<String>::new());
+            let read = super::super::request::message(kind.clone(), body.as_bytes());
+            let link: weft_proto::v1::Link = read.unwrap().transcode_to().unwrap();
+            assert_eq!(link.capacity_bps, expected, "{form}");
+            assert_eq!(link.labels["version"], "1.0", "a text stays as it is");
         }
     }
 

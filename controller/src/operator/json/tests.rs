@@ -134,6 +134,7 @@ async fn what_cannot_be_read_is_refused_by_the_name_of_its_field() {
         ),
         ("GET", "/v1/peers?page_size=x", "", "page_size"),
         ("GET", "/v1/peers?page_size=-1", "", "page_size"),
+        ("GET", "/v1/peers?page_size=1e1", "", "page_size"),
         ("GET", "/v1/peers?page_size=1&page_size=2", "", "page_size"),
         ("GET", "/v1/peers?nobody=1", "", "nobody"),
         ("GET", "/v1/peers?x=%ff", "", "query"),
