@@ -31,9 +31,27 @@ pub fn with_tls(server: Server, certificate: &Path, key: &Path) -> Result<Server
         let (certificate, key) = (certificate.display(), key.display());
         format!(
             "--tls-cert {certificate}, --tls-key {key}: {}",
-            chained(&error)
+            fault(&error)
         )
     })
+}
+
+/// Returns the fault of a certificate and its key in words for a person.
+fn fault(error: &(dyn Error + 'static)) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    let text = match innermost.downcast_ref::<rustls::Error>() {
+        Some(rustls::Error::InconsistentKeys(_)) => "the key is not that of the certificate",
+        Some(rustls::Error::NoCertificatesPresented) => "no certificate in PEM",
+        Some(rustls::Error::InvalidCertificate(_)) => {
+            "the certificate is not encoded as X.509 version 3"
+        }
+        Some(_) => "a key of another kind than RSA, ECDSA and Ed25519 in PKCS #8, PKCS #1 or SEC 1",
+        None => return innermost.to_string(),
+    };
+    text.to_owned()
 }
 
 /// Lets calls pass that carry the login, in the metadata `username` and `password`; all calls if there is none.
@@ -106,6 +124,11 @@ mod tests {
 
     use super::*;
 
+    const CERTIFICATE_OF_NOTHING: &str =
+        "-----BEGIN CERTIFICATE-----\nc3dpdGNo\n-----END CERTIFICATE-----\n";
+    const PKCS_8_OF_NOTHING: &str =
+        "-----BEGIN PRIVATE KEY-----\nc3dpdGNo\n-----END PRIVATE KEY-----\n";
+
     fn file(directory: &TempDir, name: &str, content: &str, mode: u32) -> PathBuf {
         let path = directory.path().join(name);
         fs::write(&path, content).unwrap();
@@ -156,9 +179,23 @@ mod tests {
         let refused = made(file(&directory, "open.pem", &key, 0o644)).unwrap_err();
         assert!(refused.starts_with("--tls-key: key file "), "{refused}");
         assert!(refused.contains("open to group or others"), "{refused}");
-        for content in [other.as_str(), "nonsense"] {
+        for (content, fault) in [
+            (other.as_str(), "the key is not that of the certificate"),
+            ("nonsense", "no RSA or PKCS8-encoded keys found."),
+            (PKCS_8_OF_NOTHING, "a key of another kind than RSA"),
+        ] {
             let refused = made(file(&directory, "other.pem", content, 0o600)).unwrap_err();
             assert!(refused.contains("other.pem: "), "{refused}");
+            assert!(refused.contains(fault), "{refused}");
+        }
+        for (content, fault) in [
+            ("nonsense", "no certificate in PEM"),
+            (CERTIFICATE_OF_NOTHING, "not encoded as X.509 version 3"),
+        ] {
+            let certificate = file(&directory, "nothing.pem", content, 0o644);
+            let key = file(&directory, "key.pem", &key, 0o600);
+            let refused = with_tls(Server::builder(), &certificate, &key).unwrap_err();
+            assert!(refused.ends_with(fault), "{refused}");
         }
         let missing = directory.path().join("missing.pem");
         let refused = with_tls(Server::builder(), &missing, &certificate).unwrap_err();
