@@ -25,6 +25,7 @@ use weft_proto::gnmi::subscribe_request::Request as Asked;
 use weft_proto::gnmi::subscribe_response::Response as Answer;
 use weft_proto::gnmi::{SubscribeRequest, SubscribeResponse};
 
+use crate::cause;
 use crate::connection::Connect;
 use crate::mirror::{Changed, Mirror};
 use crate::oddities::Odd;
@@ -333,7 +334,7 @@ fn shown(status: &Status) -> String {
     let text = plain(status.message(), 4 * SHOWN_MAX);
     match status.code() {
         Code::Unauthenticated => format!("login refused (UNAUTHENTICATED): {text}"),
-        code => format!("{code:?}: {text}"),
+        code => format!("{}: {text}", cause::variant(code)),
     }
 }
 

@@ -12,14 +12,17 @@
 //!     load:      measured against predicted shares       -> Fine, Off, Held
 //! ```
 //!
-//! [`client`] and [`connection`] alone do I/O. Everything else is pure: no socket, no clock, no randomness; time is an argument.
+//! [`client`] and [`connection`] alone do I/O; `trust` checks certificates, and `cause` words errors. Everything
+//! else is pure: no socket, no clock, no randomness; time is an argument.
 
 pub use self::client::{Client, Clock, Heard, Options};
-pub use self::connection::{Authorities, Connect, Connecting, connect_tcp, connect_tls};
+pub use self::connection::{Connect, Connecting, connect_tcp, connect_tls};
 pub use self::mirror::{Changed, Mirror};
 pub use self::oddities::{Odd, Oddities};
 pub use self::sample::{Counter, Counters, Interface, Neighbor, Sample};
+pub use self::trust::Authorities;
 
+mod cause;
 pub mod client;
 pub mod connection;
 pub mod derating;
@@ -33,4 +36,5 @@ pub mod rates;
 mod sample;
 mod subscription;
 pub mod text;
+mod trust;
 mod value;

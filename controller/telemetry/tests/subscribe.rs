@@ -458,7 +458,7 @@ async fn a_server_that_refuses_everything_is_said_to_and_asked_later() {
     let why = listener
         .until_silent(|why| why.contains("InvalidArgument"))
         .await;
-    assert_eq!(why, "InvalidArgument: no\\u{1b}[31m");
+    assert_eq!(why, "invalid argument: no\\u{1b}[31m");
     assert_eq!(quirky.asked().len(), 45);
 }
 
@@ -491,7 +491,7 @@ async fn a_lost_stream_is_silent_and_opened_again() {
     let why = listener
         .until_silent(|why| why.contains("restarting"))
         .await;
-    assert_eq!(why, "Unavailable: restarting");
+    assert_eq!(why, "unavailable: restarting");
     let sample = listener.until(|_| true).await;
     // What the stream before said is forgotten.
     let names: Vec<_> = sample.interfaces.keys().map(|name| &**name).collect();

@@ -42,6 +42,20 @@ fn identity(by: &Authority, names: &[&str], last_year: i32) -> Identity {
     Identity::from_pem(certificate.pem(), key.serialize_pem())
 }
 
+/// A certificate that a switch has signed for itself, and its identity.
+fn own(is_ca: bool, host: &str, last_year: i32) -> (String, Identity) {
+    let mut parameters = CertificateParams::new([host.to_owned()]).expect("names");
+    parameters.not_before = date_time_ymd(2001, 1, 1);
+    parameters.not_after = date_time_ymd(last_year, 12, 31);
+    if is_ca {
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    }
+    let key = KeyPair::generate().expect("a key");
+    let certificate = parameters.self_signed(&key).expect("signed").pem();
+    let identity = Identity::from_pem(&certificate, key.serialize_pem());
+    (certificate, identity)
+}
+
 fn trusting(authority: &Authority) -> Connect {
     let authorities = Authorities::from_pem(authority.pem().as_bytes()).expect("a CA");
     Arc::new(move |address| connect_tls(&authorities, address))
@@ -135,10 +149,10 @@ async fn a_certificate_that_does_not_hold_is_a_reason() {
     // Two of one name differ in their keys only.
     let [ours, other, namesake] = ["ours", "other", "ours"].map(authority);
     for (by, name, last_year, reason) in [
-        (&other, "127.0.0.1", LAST_YEAR, "UnknownIssuer"),
-        (&namesake, "127.0.0.1", LAST_YEAR, "BadSignature"),
-        (&ours, "127.0.0.1", 2002, "certificate expired"),
-        (&ours, "192.0.2.1", LAST_YEAR, "not valid for name"),
+        (&other, "127.0.0.1", LAST_YEAR, "no listed CA has signed it"),
+        (&namesake, "127.0.0.1", LAST_YEAR, "not signed by the key"),
+        (&ours, "127.0.0.1", 2002, "days ago: renew it"),
+        (&ours, "192.0.2.1", LAST_YEAR, "not valid for 127.0.0.1"),
     ] {
         let port = serve(identity(by, &[name], last_year), None).await;
         let heard = hear(trusting(&ours), format!("127.0.0.1:{port}"), None).await;
@@ -146,6 +160,56 @@ async fn a_certificate_that_does_not_hold_is_a_reason() {
         assert!(why.starts_with("no TLS connection: "), "{why}");
         assert!(why.contains(reason), "{why}");
     }
+}
+
+/// As `openssl req -x509` makes them, a certificate of a CA by default.
+#[tokio::test]
+async fn a_certificate_that_is_listed_itself_is_taken_for_its_names() {
+    let ours = authority("ours");
+    for (is_ca, host, last_year, expected) in [
+        (true, "127.0.0.1", LAST_YEAR, Ok(())),
+        (false, "127.0.0.1", LAST_YEAR, Ok(())),
+        (true, "192.0.2.1", LAST_YEAR, Err("not valid for 127.0.0.1")),
+        (
+            false,
+            "192.0.2.1",
+            LAST_YEAR,
+            Err("not valid for 127.0.0.1"),
+        ),
+        (true, "127.0.0.1", 2002, Err("days ago: renew it")),
+    ] {
+        let (certificate, identity) = own(is_ca, host, last_year);
+        let port = serve(identity, None).await;
+        let address = || format!("127.0.0.1:{port}");
+        let listed = Authorities::from_pem(certificate.as_bytes()).expect("a certificate");
+        let listed: Connect = Arc::new(move |address| connect_tls(&listed, address));
+        match (hear(listed, address(), None).await, expected) {
+            (heard, Ok(())) => assert_eq!(heard, Ok(()), "{is_ca} {host}"),
+            (heard, Err(reason)) => {
+                let why = heard.expect_err("not heard");
+                assert!(why.contains(reason), "{why}");
+            }
+        }
+        // Another one is listed.
+        let why = hear(trusting(&ours), address(), None).await;
+        let why = why.expect_err("not heard");
+        assert!(why.contains("list it") || last_year == 2002, "{why}");
+    }
+}
+
+/// RFC 5280 §6.1: the anchor of trust is whatever is listed.
+#[tokio::test]
+async fn a_listed_certificate_needs_no_listed_ca() {
+    let nobody = authority("nobody");
+    let mut parameters = CertificateParams::new(["127.0.0.1".to_owned()]).expect("names");
+    parameters.not_after = date_time_ymd(LAST_YEAR, 12, 31);
+    let key = KeyPair::generate().expect("a key");
+    let certificate = parameters.signed_by(&key, &nobody).expect("signed").pem();
+    let port = serve(Identity::from_pem(&certificate, key.serialize_pem()), None).await;
+    let listed = Authorities::from_pem(certificate.as_bytes()).expect("a certificate");
+    let listed: Connect = Arc::new(move |address| connect_tls(&listed, address));
+    let heard = hear(listed, format!("127.0.0.1:{port}"), None).await;
+    assert_eq!(heard, Ok(()));
 }
 
 #[tokio::test]
