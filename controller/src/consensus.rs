@@ -9,6 +9,7 @@
 pub mod transport;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -16,6 +17,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 use weft_store::{Applied, Batch, Change, Input, Outcome, Output, Replica, Status, View};
 
+use crate::daemon::health::Pulse;
 use crate::operator::metrics::Counted;
 use crate::reflector::Input as Reflected;
 
@@ -73,6 +75,7 @@ pub struct Consensus {
     group: watch::Receiver<Group>,
     view: View,
     counted: Counted,
+    pulse: Arc<Pulse>,
 }
 
 impl Consensus {
@@ -107,8 +110,17 @@ impl Consensus {
     /// The index that a linearizable read has to wait for; `None` without a majority.
     pub async fn read_index(&self) -> Option<u64> {
         let (reply, index) = oneshot::channel();
-        self.commands.send(Command::Read(reply)).await.ok()?;
-        tokio::time::timeout(READ_TIMEOUT, index).await.ok()?.ok()?
+        let read = async {
+            // A thread that hangs leaves no room.
+            self.commands.send(Command::Read(reply)).await.ok()?;
+            index.await.ok()?
+        };
+        tokio::time::timeout(READ_TIMEOUT, read).await.ok()?
+    }
+
+    /// Sign of life of the thread.
+    pub fn pulse(&self) -> &Arc<Pulse> {
+        &self.pulse
     }
 
     /// The committed facts as this replica has applied them.
@@ -188,6 +200,7 @@ fn edge(
     };
     let (publish, group) = watch::channel(group);
     let view = replica.view();
+    let pulse = Pulse::new("consensus", tokio::time::Instant::now());
     let edge = Edge {
         replica,
         inbox,
@@ -202,12 +215,14 @@ fn edge(
         emitted: 0,
         synced: 0,
         counted: counted.clone(),
+        pulse: Arc::clone(&pulse),
     };
     let consensus = Consensus {
         commands,
         group,
         view,
         counted,
+        pulse,
     };
     (consensus, edge)
 }
@@ -230,6 +245,7 @@ struct Edge {
     /// Writes that waited for the disk, as of the last poll.
     synced: u64,
     counted: Counted,
+    pulse: Arc<Pulse>,
 }
 
 impl Edge {
@@ -245,6 +261,7 @@ impl Edge {
         let mut next_tick = Instant::now();
         let mut stop_at: Option<Instant> = None;
         loop {
+            self.pulse.beat();
             let wait = next_tick.saturating_duration_since(Instant::now());
             let first =
                 runtime.block_on(async { tokio::time::timeout(wait, self.inbox.recv()).await });

@@ -10,6 +10,7 @@
 
 pub(crate) mod files;
 pub(crate) mod freezer;
+pub mod health;
 pub mod leadership;
 mod no_llgr;
 mod orphans;
@@ -38,7 +39,7 @@ use weft_proto::consensus::v1::consensus_server::ConsensusServer;
 use weft_store::{OpenError, Outcome, Replica};
 
 use crate::config::Config;
-use crate::consensus::{self, Command, Consensus, Group, transport};
+use crate::consensus::{self, Command, Consensus, transport};
 use crate::ledger;
 use crate::monitoring;
 use crate::operator::services::{
@@ -50,6 +51,7 @@ use crate::reflector::thread::{self, Reflection};
 use crate::reflector::{Reflector, owner};
 use crate::speaker::reload::{self, Reloader};
 use crate::speaker::{Shared, Speaker, socket};
+use health::{ASK_EVERY, Health, Verdict};
 use supervision::Tasks;
 use switches::led::Led;
 
@@ -315,7 +317,7 @@ fn serve_api(
     };
     let described = "the descriptors that the build wrote are valid";
     let (health, health_service) = tonic_health::server::health_reporter();
-    tasks.spawn("health", report_health(health, shared.consensus.group()));
+    tasks.spawn("health", follow_health(shared.health.clone(), health));
     let services = services
         .add_service(health_service)
         .add_service(reflection().build_v1().expect(described))
@@ -327,13 +329,17 @@ fn serve_api(
             "api.insecure: whoever reaches this address may change everything, without encryption or a password"
         );
     }
-    let group = shared.consensus.group();
     let server = Server::builder()
         .accept_http1(true)
         .http2_keepalive_interval(Some(KEEPALIVE))
         // Until the answer begins: a request that does not end holds what it holds for no longer.
         .timeout(ANSWER_PATIENCE)
-        .add_routes(with_json(services, requests, &config.api, group));
+        .add_routes(with_json(
+            services,
+            requests,
+            &config.api,
+            shared.health.clone(),
+        ));
     let done = until(stopped.clone());
     tasks.spawn("API listener", async move {
         let served = server
@@ -345,25 +351,51 @@ fn serve_api(
     });
 }
 
-/// Says which services answer, as grpc.health.v1 has it: those that need the replicas' agreement while there is a leader, the
-/// others always.
-async fn report_health(health: HealthReporter, mut group: watch::Receiver<Group>) {
+/// Asks the threads for signs of life, and reports which services answer, as grpc.health.v1 has it: those that need the other
+/// replicas while this one is ready; the others, and the whole process (""), while it is alive.
+async fn follow_health(health: Health, reporter: HealthReporter) {
+    let mut group = health.group();
+    let (mut reported, mut hung) = (None, false);
     loop {
-        let led = group.borrow_and_update().status.leader.is_some();
-        let status = match led {
-            true => ServingStatus::Serving,
-            false => ServingStatus::NotServing,
-        };
-        for service in AGREEING {
-            health.set_service_status(service, status).await;
+        let now = Instant::now();
+        health.ask(now);
+        let verdict = health.verdict(now);
+        let states = (verdict.is_ready(), verdict.is_live());
+        if reported != Some(states) {
+            report_health(&reporter, states).await;
+            reported = Some(states);
         }
-        for service in ALONE {
-            let status = ServingStatus::Serving;
-            health.set_service_status(service, status).await;
+        let hangs = matches!(verdict, Verdict::Silent(..));
+        if hangs && !hung {
+            tracing::error!(%verdict, "a thread hangs; use the other replicas");
+        } else if hung && !hangs {
+            tracing::info!(%verdict, "all threads respond again");
         }
-        if group.changed().await.is_err() {
-            return;
+        hung = hangs;
+        tokio::select! {
+            () = tokio::time::sleep(ASK_EVERY) => {}
+            changed = group.changed() => if changed.is_err() {
+                return;
+            },
         }
+    }
+}
+
+async fn report_health(reporter: &HealthReporter, (is_ready, is_live): (bool, bool)) {
+    let status = |serves| {
+        if serves {
+            ServingStatus::Serving
+        } else {
+            ServingStatus::NotServing
+        }
+    };
+    for service in AGREEING {
+        let status = status(is_ready);
+        reporter.set_service_status(service, status).await;
+    }
+    for service in ALONE.into_iter().chain([""]) {
+        let status = status(is_live);
+        reporter.set_service_status(service, status).await;
     }
 }
 

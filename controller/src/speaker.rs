@@ -40,6 +40,7 @@ use weft_bgp::reflect::Local;
 
 use crate::config::{Bgp, Config};
 use crate::consensus::Consensus;
+use crate::daemon::health::Health;
 use crate::daemon::supervision::supervised;
 use crate::monitoring::tap::Taps;
 use crate::reflector::owner::{self, Agreed};
@@ -67,6 +68,8 @@ pub struct Shared {
     pub consensus: Consensus,
     /// What follows from them.
     pub reflection: Reflection,
+    /// The verdict on this replica.
+    pub health: Health,
     /// True once the daemon stops.
     pub stop: watch::Sender<bool>,
     config: watch::Sender<Arc<Config>>,
@@ -111,6 +114,7 @@ impl Shared {
             hostname,
             local: config.bgp.local,
             config: watch::Sender::new(Arc::new(config)),
+            health: Health::new(&consensus, &reflection, Instant::now()),
             consensus,
             reflection,
             stop: watch::Sender::new(false),

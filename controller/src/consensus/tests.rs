@@ -30,6 +30,16 @@ pub(crate) fn unheard(dir: &tempfile::TempDir) -> (Consensus, mpsc::Receiver<Com
     (consensus, edge.inbox)
 }
 
+/// A lone leader whose thread hangs, for as long as somebody holds the last value.
+pub(crate) fn hung(dir: &tempfile::TempDir) -> (Consensus, impl Sized + use<>) {
+    let (consensus, mut edge, reflected) = world(dir);
+    while !edge.leads() {
+        edge.replica.handle(Input::Tick);
+        edge.settle();
+    }
+    (consensus, (edge, reflected))
+}
+
 /// To wake a proposer takes longer than to hand an entry over, and the whole fabric waits for that.
 #[test]
 fn what_is_applied_is_handed_over_before_its_proposer_is_told() {
@@ -122,4 +132,13 @@ async fn who_finds_no_room_is_told_so_and_keeps_what_it_has() {
     assert!(consensus.try_room().is_none(), "the thread is gone");
     let outcome = consensus.propose(batch(b"late")).await;
     assert_eq!(outcome, Outcome::Dropped);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_ends_also_if_a_thread_that_hangs_leaves_no_room() {
+    let dir = tempfile::tempdir().unwrap();
+    let (consensus, _edge, _reflected) = world(&dir);
+    let rooms: Vec<_> = std::iter::from_fn(|| consensus.try_room()).collect();
+    assert_eq!(rooms.len(), COMMANDS_MAX);
+    assert_eq!(consensus.read_index().await, None);
 }

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use weft_weights::quantize::Limits;
 
+use super::health::Pulse;
 use super::supervision::or_abort;
 use crate::balancer::pins::{self, PinPlan, Planner};
 use crate::balancer::{Balancer, Inputs, Plan};
@@ -24,10 +25,10 @@ pub(super) struct Solver {
 }
 
 /// At most one order waits: a newer one replaces it.
-#[derive(Default)]
 struct Inbox {
     next: Mutex<Option<Order>>,
     arrived: Condvar,
+    pulse: Arc<Pulse>,
 }
 
 /// A plan of pins, and the number of the last order that it is for.
@@ -39,33 +40,42 @@ enum Order {
 }
 
 impl Inbox {
+    fn new(pulse: Arc<Pulse>) -> Self {
+        Self {
+            next: Mutex::default(),
+            arrived: Condvar::new(),
+            pulse,
+        }
+    }
+
     fn put(&self, order: Order) {
         *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(order);
         self.arrived.notify_one();
     }
 
-    /// Waits for an order, as long as given; None: none came.
+    /// Waits for an order, as long as given, and beats meanwhile; None: none came.
     fn take(&self, within: Option<Duration>) -> Option<Order> {
-        let next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        let empty = |next: &mut Option<Order>| next.is_none();
-        let mut next = match within {
-            None => {
-                let next = self.arrived.wait_while(next, empty);
-                next.unwrap_or_else(PoisonError::into_inner)
+        let mut left = within.unwrap_or(Duration::MAX);
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            self.pulse.beat();
+            let wait = left.min(BEAT_EVERY);
+            let waited = self
+                .arrived
+                .wait_timeout_while(next, wait, |it| it.is_none());
+            next = waited.unwrap_or_else(PoisonError::into_inner).0;
+            left = left.saturating_sub(wait);
+            if next.is_some() || left.is_zero() {
+                return next.take();
             }
-            Some(within) => {
-                let next = self.arrived.wait_timeout_while(next, within, empty);
-                next.unwrap_or_else(PoisonError::into_inner).0
-            }
-        };
-        next.take()
+        }
     }
 }
 
 impl Solver {
     /// Starts the thread. There is no plan yet.
-    pub(super) fn start() -> Self {
-        let inbox = Arc::new(Inbox::default());
+    pub(super) fn start(pulse: Arc<Pulse>) -> Self {
+        let inbox = Arc::new(Inbox::new(pulse));
         let (publish, plans) = watch::channel(Plan::default());
         let (publish_pins, pin_plans) = watch::channel(Ordered::default());
         let (finish, solved) = watch::channel(0);
@@ -163,14 +173,21 @@ fn drive(
     }
 }
 
+/// Between two signs of life while there is nothing to do.
+const BEAT_EVERY: Duration = Duration::from_secs(1);
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fabric::topology::tests::leaf_spine;
 
+    fn start() -> Solver {
+        Solver::start(Pulse::new("balancer", Instant::now()))
+    }
+
     #[tokio::test]
     async fn the_last_of_many_inputs_is_the_one_that_is_planned() {
-        let solver = Solver::start();
+        let solver = start();
         let mut plans = solver.plans();
         for leaves in 2..=20 {
             let inputs = Inputs {
@@ -185,7 +202,7 @@ mod tests {
 
     #[test]
     fn the_thread_ends_with_its_handle() {
-        let solver = Solver::start();
+        let solver = start();
         let plans = solver.plans();
         drop(solver);
         while plans.has_changed().is_ok() {

@@ -159,7 +159,7 @@ impl Switches {
         announced: watch::Receiver<Arc<Announced>>,
         southbound: Southbound,
     ) -> Self {
-        let solver = Solver::start();
+        let solver = Solver::start(shared.health.balancer());
         led.set_answers(southbound.answers());
         let mut config = shared.follow_config();
         config.mark_changed();

@@ -28,7 +28,7 @@ use axum::middleware::Next;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use prost_reflect::{DynamicMessage, MethodDescriptor};
-use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 use tonic::Status;
 use tower::ServiceExt;
@@ -38,7 +38,7 @@ use self::route::{Found, Route, Routes};
 use super::refusal;
 use super::requests::Requests;
 use crate::config::Api;
-use crate::consensus::Group;
+use crate::daemon::health::{Health, Verdict};
 use crate::fabric::fact::InvalidFabric;
 
 /// Answers JSON.
@@ -54,7 +54,7 @@ struct Inner {
     services: Router,
     /// Calls that no handler was asked for.
     requests: Requests,
-    group: watch::Receiver<Group>,
+    health: Health,
     /// Long bodies are held whole: this many at a time.
     long_bodies: Semaphore,
     open_api: OnceLock<Bytes>,
@@ -62,12 +62,7 @@ struct Inner {
 
 impl Gateway {
     /// Before the handlers of a running daemon, which count their calls in the same requests.
-    pub fn new(
-        api: &Api,
-        services: Router,
-        requests: Requests,
-        group: watch::Receiver<Group>,
-    ) -> Self {
+    pub fn new(api: &Api, services: Router, requests: Requests, health: Health) -> Self {
         let inner = Inner {
             guard: Guard {
                 insecure: api.insecure,
@@ -76,7 +71,7 @@ impl Gateway {
             routes: Routes::of(PACKAGE),
             services,
             requests,
-            group,
+            health,
             long_bodies: Semaphore::new(LONG_BODIES_MAX),
             open_api: OnceLock::new(),
         };
@@ -100,8 +95,8 @@ impl Gateway {
             return answer::refusal(&status);
         }
         match head.uri.path() {
-            "/livez" => return probe(&head, (true, "ok\n".to_owned())),
-            "/readyz" => return probe(&head, inner.ready()),
+            "/livez" => return probe(&head, inner.verdict().livez()),
+            "/readyz" => return probe(&head, inner.verdict().readyz()),
             _ => {}
         }
         if let Err(status) = inner.guard.admit(&head) {
@@ -210,13 +205,8 @@ impl Inner {
         Ok((request::parts(method, message), held))
     }
 
-    /// Whether calls that need the others would be answered.
-    fn ready(&self) -> (bool, String) {
-        let group = self.group.borrow();
-        match group.status.leader {
-            Some(_) => (true, "ok\n".to_owned()),
-            None => (false, "no leader: this replica knows of no majority\n".to_owned()),
-        }
+    fn verdict(&self) -> Verdict {
+        self.health.verdict(Instant::now())
     }
 
     fn open_api(&self) -> Response<Body> {

@@ -86,9 +86,9 @@ impl Lone {
         let (reloader, reloads) = Reloader::new(Arc::clone(&shared), None);
         let led = Led::new();
         let services = services(&shared, &led, &Arc::new(reloader), fabric(&shared, &led));
-        let (api, group) = (shared.config().api.clone(), shared.consensus.group());
+        let api = shared.config().api.clone();
         let requests = Requests::default();
-        let port = with_json(services, requests.clone(), &api, group);
+        let port = with_json(services, requests.clone(), &api, shared.health.clone());
         let http = port.clone().into_axum_router();
         let (near, far) = tokio::io::duplex(1 << 20);
         let arriving = tokio_stream::iter([Ok::<_, std::io::Error>(far)]);

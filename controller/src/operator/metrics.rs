@@ -4,6 +4,7 @@
 mod advertising;
 mod classic;
 mod collectors;
+mod health;
 mod links;
 mod sessions;
 mod switches;
@@ -28,9 +29,11 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 use tokio::net::TcpListener;
+use tokio::time::{Instant, timeout};
 
 use super::preference::Weight;
 pub use super::requests::Requests;
+use crate::daemon::health::Verdict;
 use crate::daemon::switches::led::Led;
 use crate::fabric::topology::{Role, Switch, Topology};
 use crate::ledger::Phase;
@@ -88,17 +91,19 @@ pub struct Sources {
     pub counted: Counted,
 }
 
-/// Serves `/metrics` and `/healthz` until the daemon stops.
+impl Sources {
+    fn verdict(&self) -> Verdict {
+        self.shared.health.verdict(Instant::now())
+    }
+}
+
+/// Serves `/metrics`, `/healthz`, `/livez` and `/readyz` until the daemon stops.
 pub async fn serve(
     listener: TcpListener,
     sources: Sources,
     stop: impl Future<Output = ()> + Send + 'static,
 ) {
-    let router = Router::new()
-        .route("/metrics", get(page))
-        .route("/healthz", get(health))
-        .with_state(sources);
-    if let Err(error) = axum::serve(listener, router)
+    if let Err(error) = axum::serve(listener, router(sources))
         .with_graceful_shutdown(stop)
         .await
     {
@@ -106,31 +111,51 @@ pub async fn serve(
     }
 }
 
-async fn health(State(sources): State<Sources>) -> Response {
-    let group = sources.shared.consensus.group().borrow().clone();
-    match (&group.status.degraded, group.status.leader) {
-        (Some(reason), _) => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            format!("degraded: {reason}\n"),
-        )
-            .into_response(),
-        (None, None) => (StatusCode::SERVICE_UNAVAILABLE, "no leader\n").into_response(),
-        (None, Some(_)) => "ok\n".into_response(),
+/// Paths of the port. Each probe has the answer that the API's port gives.
+pub(crate) fn router(sources: Sources) -> Router {
+    Router::new()
+        .route("/metrics", get(page))
+        .route("/healthz", get(readyz).options(readyz))
+        .route("/readyz", get(readyz).options(readyz))
+        .route("/livez", get(livez).options(livez))
+        .with_state(sources)
+}
+
+async fn readyz(State(sources): State<Sources>) -> Response {
+    probe(sources.verdict().readyz())
+}
+
+async fn livez(State(sources): State<Sources>) -> Response {
+    probe(sources.verdict().livez())
+}
+
+fn probe((is_well, reason): (bool, String)) -> Response {
+    if is_well {
+        reason.into_response()
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, reason).into_response()
     }
 }
 
 async fn page(State(sources): State<Sources>, headers: HeaderMap) -> Response {
     let topology = sources.led.topology();
     let look = move |reflector: &Reflector| Tables::of(reflector, topology.as_deref());
-    let Some(tables) = sources.shared.reflection.query(look).await else {
-        return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response();
+    let tables = timeout(TABLES_PATIENCE, sources.shared.reflection.query(look));
+    let tables = match tables.await {
+        Ok(None) => return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response(),
+        Ok(tables) => tables,
+        // The page of a replica whose reflector thread hangs is the one that somebody needs.
+        Err(_) => None,
     };
     let mut registry = Registry::with_prefix("weft");
     let (reports, refusals) = (sources.shared.reports(), sources.shared.refusals());
+    health::register(&mut registry, &sources.shared.health, Instant::now());
     sessions::register(&mut registry, &reports, &refusals);
     advertising::register(&mut registry, sources.shared.reflection.latency());
     collectors::register(&mut registry, &sources.shared.taps.collectors());
-    evpn(&mut registry, &tables);
+    if let Some(tables) = &tables {
+        evpn(&mut registry, tables);
+    }
     raft(&mut registry, &sources);
     switches::register(&mut registry, &sources.led);
     links::register(&mut registry, &sources.led);
@@ -337,6 +362,8 @@ fn gauge(value: usize) -> i64 {
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// OpenMetrics 1.0, which Prometheus asks for and `prometheus-client` writes.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// A scrape of Prometheus takes 10 s at most by default.
+const TABLES_PATIENCE: Duration = Duration::from_secs(3);
 /// What everybody else gets.
 const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";
 

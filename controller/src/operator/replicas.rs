@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use prost_types::Timestamp;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tonic::{Request, Response};
 use weft_proto::v1::replica_service_client::ReplicaServiceClient;
 use weft_proto::v1::{self as proto, ReplicaRole, replica_service_server};
@@ -78,7 +78,9 @@ impl replica_service_server::ReplicaService for Service {
         let size = page::size(request.page_size, &mut faults);
         refusal::check(&faults)?;
         let group = self.shared.consensus.group().borrow().clone();
-        let rows = rows(&group, &self.addresses, header::now());
+        let mut rows = rows(&group, &self.addresses, header::now());
+        let fault = self.shared.health.verdict(Instant::now()).own_fault();
+        name_fault(&mut rows, fault);
         let rows = with_leader(rows, self.by_leader().await).into_iter();
         let rest = rows.filter(|row| after.is_none_or(|after| row.id > after));
         let page = Page::of(size, rest);
@@ -105,6 +107,13 @@ fn rows(group: &Group, addresses: &Addresses, now: SystemTime) -> Vec<proto::Rep
         }
     };
     addresses.iter().map(row).collect()
+}
+
+/// Names why the answering replica is of no use, as its probes do.
+fn name_fault(rows: &mut [proto::Replica], fault: Option<String>) {
+    if let Some(own) = rows.iter_mut().find(|row| row.answering) {
+        own.degraded_reason = fault;
+    }
 }
 
 /// What the leader says of others, where it says more.
@@ -138,7 +147,6 @@ fn own(group: &Group, now: SystemTime) -> proto::Replica {
         term: Some(status.term),
         commit_index: Some(status.commit),
         applied_index: Some(status.applied),
-        degraded_reason: status.degraded.clone(),
         dropped_log_line_count: Some(dropped.lines),
         last_log_drop_time: last_drop.map(Timestamp::from),
         ..proto::Replica::default()
@@ -176,8 +184,6 @@ const UNREACHABLE_AFTER: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use weft_store::Status;
 
     use super::{Group, ReplicaRole, Role, header};
@@ -203,8 +209,8 @@ mod tests {
     }
 
     #[expect(clippy::disallowed_methods, reason = "stands for the thread")]
-    fn now() -> Instant {
-        Instant::now()
+    fn now() -> std::time::Instant {
+        std::time::Instant::now()
     }
 
     fn roles(group: &Group) -> Vec<(ReplicaRole, bool)> {
@@ -234,6 +240,17 @@ mod tests {
         assert_eq!(roles(&group(2, Role::Follower, &[1])), expected);
         // It asked for a vote before there was a leader: that says nothing of now.
         assert_eq!(roles(&group(2, Role::Follower, &[1, 3])), expected);
+    }
+
+    #[test]
+    fn the_answering_replica_says_why_it_is_of_no_use() {
+        let addresses = [1, 2].map(|id| (id, String::new())).into();
+        let group = group(2, Role::Follower, &[1]);
+        let mut rows = super::rows(&group, &addresses, header::now());
+        let fault = "consensus thread does not respond for 6 s".to_owned();
+        super::name_fault(&mut rows, Some(fault.clone()));
+        let reasons = rows.iter().map(|row| row.degraded_reason.clone());
+        assert_eq!(reasons.collect::<Vec<_>>(), [None, Some(fault)]);
     }
 
     #[test]

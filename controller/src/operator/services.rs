@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use tokio::sync::watch::Receiver;
 use tonic::service::Routes;
 use weft_proto::v1::{
     config_service_server, evpn_service_server, fabric_service_server, job_service_server,
@@ -17,7 +16,7 @@ use super::requests::Requests;
 use super::tables::Tables;
 use super::{config, evpn, fabric, jobs, peers, plans, replicas, routes, watch};
 use crate::config::Api;
-use crate::consensus::Group;
+use crate::daemon::health::Health;
 use crate::daemon::switches::led::Led;
 use crate::speaker::Shared;
 use crate::speaker::reload::Reloader;
@@ -108,15 +107,10 @@ fn addresses(shared: &Shared) -> Addresses {
 }
 
 /// The services, counted, and JSON beside them at the same port.
-pub fn with_json(
-    services: Routes,
-    requests: Requests,
-    api: &Api,
-    group: Receiver<Group>,
-) -> Routes {
+pub fn with_json(services: Routes, requests: Requests, api: &Api, health: Health) -> Routes {
     let counting = requests.clone();
     let services = services.prepare().into_axum_router().layer(counting);
-    let gateway = Gateway::new(api, services.clone(), requests, group);
+    let gateway = Gateway::new(api, services.clone(), requests, health);
     let both = services.fallback(move |request| gateway.clone().answer(request));
     Routes::from(both.layer(axum::middleware::from_fn(json::grpc_by_programs)))
 }

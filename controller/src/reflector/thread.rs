@@ -26,6 +26,7 @@ use super::learn::sanity::FabricView;
 use super::news::News;
 use super::owner::Agreed;
 use super::{Output, Reflector, Unreadable};
+use crate::daemon::health::Pulse;
 use crate::fabric::decision::DecisionChanged;
 use crate::fabric::pin::PinChanged;
 use crate::speaker::feed::Feed;
@@ -122,6 +123,7 @@ pub struct Reflection {
     decisions: Arc<History<DecisionChanged>>,
     news: Arc<News>,
     latency: Arc<Latency>,
+    pulse: Arc<Pulse>,
 }
 
 impl Reflection {
@@ -220,6 +222,16 @@ impl Reflection {
         &self.latency
     }
 
+    /// Sign of life of the thread.
+    pub fn pulse(&self) -> &Arc<Pulse> {
+        &self.pulse
+    }
+
+    /// Has the thread beat, unless so much waits for it that it has no need to be woken.
+    pub fn wake(&self) {
+        let _ = self.inputs.try_send(Input::Query(Box::new(|_| ())));
+    }
+
     /// Where applied entries and the stop go.
     pub fn inputs(&self) -> mpsc::Sender<Input> {
         self.inputs.clone()
@@ -236,6 +248,7 @@ pub fn channel() -> (Reflection, Inbox) {
     let decisions = Arc::new(History::new());
     let news = Arc::new(News::new());
     let latency = Arc::<Latency>::default();
+    let pulse = Pulse::new("reflector", Instant::now());
     let reflection = Reflection {
         inputs,
         control,
@@ -245,6 +258,7 @@ pub fn channel() -> (Reflection, Inbox) {
         decisions: Arc::clone(&decisions),
         news: Arc::clone(&news),
         latency: Arc::clone(&latency),
+        pulse: Arc::clone(&pulse),
     };
     let inbox = Inbox {
         inbox,
@@ -255,6 +269,7 @@ pub fn channel() -> (Reflection, Inbox) {
         decisions,
         news,
         latency,
+        pulse,
     };
     (reflection, inbox)
 }
@@ -269,6 +284,7 @@ pub struct Inbox {
     decisions: Arc<History<DecisionChanged>>,
     news: Arc<News>,
     latency: Arc<Latency>,
+    pulse: Arc<Pulse>,
 }
 
 /// Why the thread ended before it was stopped. Nothing of the entry at fault is selected or
@@ -372,6 +388,7 @@ impl Edge {
         self.reset()?;
         self.poll();
         loop {
+            self.inbox.pulse.beat();
             let mut next = match self.turning.is_empty() {
                 true => match self.inbox.inbox.blocking_recv() {
                     Some(input) => Some(input),
