@@ -49,11 +49,12 @@ impl FromStr for Mac {
     type Err = MacSyntax;
 
     fn from_str(text: &str) -> Result<Self, MacSyntax> {
-        pairs(text).map(Self).ok_or(MacSyntax)
+        let octets = pairs(text).or_else(|| fours(text));
+        octets.map(Self).ok_or(MacSyntax)
     }
 }
 
-/// Not six pairs of hexadecimal digits with colons or hyphens between them.
+/// Neither six pairs of hexadecimal digits with colons or hyphens between them, nor three groups of four with dots.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct MacSyntax;
 
@@ -87,6 +88,19 @@ pub(crate) fn pairs<const N: usize>(text: &str) -> Option<[u8; N]> {
     words.next().is_none().then_some(octets)
 }
 
+/// Reads three groups of four digits with dots between them, as EOS and IOS write them.
+fn fours(text: &str) -> Option<[u8; 6]> {
+    let digits = text.bytes().enumerate().all(|(at, octet)| match at {
+        4 | 9 => octet == b'.',
+        _ => octet.is_ascii_hexdigit(),
+    });
+    let number = u64::from_str_radix(&text.replace('.', ""), 16).ok()?;
+    let [0, 0, octets @ ..] = number.to_be_bytes() else {
+        return None;
+    };
+    (digits && text.len() == 14).then_some(octets)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,12 +111,18 @@ mod tests {
         assert_eq!(mac, Mac([0, 0, 0x5e, 0, 0x53, 0xaf]));
         assert_eq!(mac.to_string(), "00:00:5e:00:53:af");
         assert_eq!("00-00-5e-00-53-af".parse(), Ok(mac));
+        assert_eq!("0000.5e00.53AF".parse(), Ok(mac));
         for bad in [
             "",
             "00:00:5e:00:53",
             "00:00:5e:00:53:af:01",
             "0:0:5e:0:53:af",
             "+0:00:5e:00:53:af",
+            "00005e0053af",
+            "0000.5e00.53a",
+            "0000.5e00.53af.",
+            "0000.5e.0053af",
+            "+000.5e00.53af",
         ] {
             assert_eq!(bad.parse::<Mac>(), Err(MacSyntax), "{bad}");
         }
