@@ -13,7 +13,7 @@ use crate::context::{self, Contexts};
 use crate::dialog::PAGE_SIZE;
 use crate::failure::Failure;
 use crate::output::Row;
-use crate::{config, job, link, mac, switch, vtep};
+use crate::{config, job, link, mac, peer, switch, vtep};
 
 /// Names of contexts.
 pub(crate) fn contexts() -> ArgValueCompleter {
@@ -26,13 +26,8 @@ pub(crate) fn contexts() -> ArgValueCompleter {
 /// Addresses of peers, or router ids of those without a session here.
 pub(crate) fn peers() -> ArgValueCompleter {
     names(async |connection: Connection| {
-        let request = proto::ListPeersRequest {
-            page_size: PAGE_SIZE,
-            ..proto::ListPeersRequest::default()
-        };
-        let mut client = connection.peers().await?;
-        let page = connection.answer(client.list_peers(request)).await?;
-        Ok(page.peers.iter().map(Row::name).collect())
+        let page = peer::page(&connection, String::new()).await?;
+        Ok(page.rows.iter().map(Row::name).collect())
     })
 }
 
@@ -148,6 +143,8 @@ fn names(
             let connection = Connection::new(addresses, PATIENCE);
             tokio::time::timeout(PATIENCE, question(connection)).await
         });
+        // Whoever types does not wait for a resolver that hangs.
+        runtime.shutdown_background();
         let names = answer.ok().and_then(Result::ok).unwrap_or_default();
         candidates(names, begun)
     })

@@ -1,14 +1,13 @@
-//! Whom a command asks and how long it waits. Knows no question and no answer.
+//! The replicas that a command asks, and how long it waits for them. Knows no question and no answer.
 
 use std::cell::{Cell, RefCell};
-use std::error::Error;
 use std::hash::{BuildHasher, RandomState};
+use std::rc::Rc;
 use std::time::Duration;
 
 use prost_types::Timestamp;
-use tokio::time::{Instant, sleep};
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Response, Status};
+use tonic::{Response, Status};
 use weft_proto::v1 as proto;
 use weft_proto::v1::config_service_client::ConfigServiceClient;
 use weft_proto::v1::evpn_service_client::EvpnServiceClient;
@@ -23,14 +22,29 @@ use weft_proto::v1::watch_service_client::WatchServiceClient;
 
 use crate::failure::{self, Failure};
 
-/// A replica that is asked: the first of several addresses that answers, until it does not.
+mod race;
+#[cfg(test)]
+mod tests;
+
+/// The replicas at several addresses. The first one that answers is asked first from then on.
 pub(crate) struct Connection {
-    addresses: Vec<String>,
-    /// Which of them answers; the next ones are tried when it does not.
-    at: Cell<usize>,
-    /// Open to it.
-    channel: RefCell<Option<Channel>>,
+    replicas: Rc<Replicas>,
     timeout: Duration,
+    /// Pause before the next replica is asked as well.
+    next_after: Duration,
+}
+
+/// State that all handles of a connection share.
+struct Replicas {
+    addresses: Vec<String>,
+    /// Open channels, one for each address.
+    channels: RefCell<Vec<Option<Channel>>>,
+    /// Replica that is asked first.
+    first: Cell<usize>,
+    /// Replica whose question is polled at this moment: several are asked at once.
+    polled: Cell<Option<usize>>,
+    /// True once a replica with a majority was looked for.
+    settled: Cell<bool>,
 }
 
 /// A part of a list, as a replica answers it.
@@ -44,82 +58,48 @@ pub(crate) struct Page<T> {
 }
 
 impl Connection {
-    /// Nothing is opened yet. `timeout` holds for the connection and for each answer.
+    /// Opens nothing yet. `timeout` is the longest time for each answer. A replica that does not answer pings is left earlier.
     pub(crate) fn new(addresses: Vec<String>, timeout: Duration) -> Self {
-        Self {
+        let replicas = Replicas {
+            channels: RefCell::new(vec![None; addresses.len()]),
             addresses,
-            at: Cell::new(0),
-            channel: RefCell::new(None),
+            first: Cell::new(0),
+            polled: Cell::new(None),
+            settled: Cell::new(false),
+        };
+        Self {
+            replicas: Rc::new(replicas),
             timeout,
+            next_after: race::NEXT_AFTER,
         }
     }
 
-    /// Each address as a connection of its own: what every replica says for itself.
+    /// Returns a connection to each address alone.
     pub(crate) fn each(&self) -> Vec<Self> {
-        let each = self.addresses.iter();
+        let each = self.replicas.addresses.iter();
         each.map(|address| Self::new(vec![address.clone()], self.timeout))
             .collect()
     }
 
-    /// The same replica, with more time for each answer.
+    /// Returns the same replicas for a request that takes long: another one is asked only after one has failed.
     pub(crate) fn patient(&self, timeout: Duration) -> Self {
-        self.within(self.timeout.max(timeout))
+        Self {
+            next_after: Duration::MAX,
+            ..self.within(self.timeout.max(timeout))
+        }
     }
 
-    /// The same replica, with less time for each answer.
+    /// Returns the same replicas, with less time for each answer.
     pub(crate) fn hasty(&self, timeout: Duration) -> Self {
         self.within(self.timeout.min(timeout))
     }
 
-    /// Asks from now on whom `other` asks.
-    pub(crate) fn follow(&self, other: &Self) {
-        self.at.set(other.at.get());
-        self.channel.replace(other.channel.borrow().clone());
-    }
-
     fn within(&self, timeout: Duration) -> Self {
         Self {
-            addresses: self.addresses.clone(),
-            at: self.at.clone(),
-            channel: self.channel.clone(),
+            replicas: Rc::clone(&self.replicas),
             timeout,
+            next_after: self.next_after,
         }
-    }
-
-    /// Asks what may be asked twice: without an answer, at the next address, until each was asked.
-    pub(crate) async fn read<T>(
-        &self,
-        mut ask: impl AsyncFnMut() -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        for _ in 1..self.addresses.len() {
-            match ask().await {
-                Err(Failure::Unanswered { .. }) if self.leave() => {}
-                answer => return answer,
-            }
-        }
-        ask().await
-    }
-
-    /// Makes a change that may be asked for twice. While the leader cannot decide it, asks again for some seconds.
-    pub(crate) async fn change<T>(
-        &self,
-        mut ask: impl AsyncFnMut() -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        let until = Instant::now() + DECIDED_WITHIN;
-        loop {
-            match self.read(async || ask().await).await {
-                Err(Failure::Undecided(_)) if Instant::now() < until => sleep(AGAIN).await,
-                answer => return answer,
-            }
-        }
-    }
-
-    /// Leaves a replica that does not answer. False: no connection was open, so that all were tried.
-    pub(crate) fn leave(&self) -> bool {
-        let opened = self.channel.take().is_some();
-        self.at
-            .set((self.at.get() + 1) % self.addresses.len().max(1));
-        opened
     }
 
     /// A client of the service of peers, connected.
@@ -214,11 +194,11 @@ impl Connection {
         part.map_err(|status| Failure::from_status(self.address(), &status))
     }
 
-    /// All rows of a list, page by page; each page comes from a replica that answers. `ask` gets the token of a page. `count`
-    /// hears how many rows there are so far.
+    /// Returns all rows of a list, page by page; each page comes from the replica that answers first. `ask` gets the token of a
+    /// page, `count` the number of rows so far.
     pub(crate) async fn every<T>(
         &self,
-        mut ask: impl AsyncFnMut(String) -> Result<Page<T>, Failure>,
+        ask: impl AsyncFn(String) -> Result<Page<T>, Failure>,
         mut count: impl FnMut(usize),
     ) -> Result<Vec<T>, Failure> {
         let (mut rows, mut token) = (Vec::new(), String::new());
@@ -243,97 +223,62 @@ impl Connection {
         Ok(())
     }
 
-    /// Who is asked, as it was given.
+    /// Returns the address that is asked, as it was given.
     pub(crate) fn address(&self) -> &str {
-        self.addresses.get(self.at.get()).map_or("", String::as_str)
+        let address = self.replicas.addresses.get(self.at());
+        address.map_or("", String::as_str)
     }
 
-    /// A connection to the first address that answers and has a majority, or else to the first that answers; where several are
-    /// given, none is waited for longer than two seconds.
+    /// Index of the replica whose question is polled, or of the one that is asked first.
+    fn at(&self) -> usize {
+        let first = self.replicas.first.get();
+        self.replicas.polled.get().unwrap_or(first)
+    }
+
+    /// Returns a channel to the replica that is asked. Without a race, that is one with a majority, if there is one.
     async fn open(&self) -> Result<Channel, Failure> {
-        if let Some(channel) = self.channel.borrow().clone() {
+        if self.replicas.polled.get().is_none() {
+            self.settle().await?;
+        }
+        self.channel().await
+    }
+
+    /// Returns a channel to the replica that is asked, and keeps it open.
+    async fn channel(&self) -> Result<Channel, Failure> {
+        let at = self.at();
+        let open = self.replicas.channels.borrow().get(at).cloned().flatten();
+        if let Some(channel) = open {
             return Ok(channel);
         }
-        let begun = self.at.get();
-        let (mut alone, mut failures) = (None, Vec::new());
-        for step in 0..self.addresses.len() {
-            self.at.set((begun + step) % self.addresses.len());
-            let opened = match self.open_here().await {
-                Ok(channel) => self.agrees(&channel).await.map(|agrees| (channel, agrees)),
-                Err(failure) => Err(failure),
-            };
-            match opened {
-                Ok((channel, true)) => return Ok(self.keep(self.at.get(), channel)),
-                Ok((channel, false)) => {
-                    alone.get_or_insert_with(|| (self.at.get(), channel));
-                }
-                Err(failure) => failures.push(failure),
-            }
+        let channel = self.dial().await?;
+        let mut channels = self.replicas.channels.borrow_mut();
+        if let Some(place) = channels.get_mut(at) {
+            *place = Some(channel.clone());
         }
-        if let Some((at, channel)) = alone {
-            return Ok(self.keep(at, channel));
-        }
-        let others = failures.len().saturating_sub(1);
-        let last = failures.pop();
-        let last = last.unwrap_or_else(|| Failure::Refused("no address is given".to_owned()));
-        match others {
-            0 => Err(last),
-            _ => Err(last.with(&format!(", and none from {others} other addresses"))),
-        }
+        Ok(channel)
     }
 
-    fn keep(&self, at: usize, channel: Channel) -> Channel {
-        self.at.set(at);
-        self.channel.replace(Some(channel.clone()));
-        channel
-    }
-
-    /// Whether whoever took the connection answers and has a majority; not asked where nobody else could be.
-    async fn agrees(&self, channel: &Channel) -> Result<bool, Failure> {
-        if self.addresses.len() == 1 {
-            return Ok(true);
-        }
-        // A short answer that needs a majority.
-        let mut client = FabricServiceClient::new(channel.clone());
-        let patience = self.timeout.min(SILENT);
-        let call = client.get_fabric(proto::GetFabricRequest {});
-        let said = tokio::time::timeout(patience, call).await;
-        let Ok(said) = said else {
-            let reason = format!("nothing within {} s", patience.as_secs());
-            return Err(Failure::unanswered(self.address(), reason));
-        };
-        match said {
-            Err(status) if status.code() == Code::Unavailable && status.source().is_none() => {
-                Ok(false)
-            }
-            Err(status) => match Failure::from_status(self.address(), &status) {
-                failure @ Failure::Unanswered { .. } => Err(failure),
-                _ => Ok(true),
-            },
-            Ok(_) => Ok(true),
-        }
-    }
-
-    async fn open_here(&self) -> Result<Channel, Failure> {
+    async fn dial(&self) -> Result<Channel, Failure> {
         let address = self.address();
-        let endpoint = endpoint(address).map_err(Failure::Refused)?;
-        let patience = match self.addresses.len() {
-            1 => self.timeout,
-            _ => self.timeout.min(SILENT),
-        };
+        let patience = self.timeout.min(SILENT);
+        let endpoint = endpoint(address)
+            .map_err(Failure::Refused)?
+            .connect_timeout(patience)
+            // A process that is stopped still accepts connections, and answers no ping.
+            .http2_keep_alive_interval(PING_AFTER)
+            .keep_alive_timeout(PING_WITHIN);
         let channel = tokio::time::timeout(patience, endpoint.connect()).await;
-        let channel = channel.map_err(|_| {
-            let reason = format!("nothing within {} s", patience.as_secs());
-            Failure::unanswered(address, reason)
-        })?;
+        let channel = channel.map_err(|_| self.silent(patience))?;
         channel.map_err(|error| Failure::unanswered(address, failure::root(&error)))
     }
 
     fn timed_out(&self) -> Failure {
-        Failure::unanswered(
-            self.address(),
-            format!("nothing within {} s", self.timeout.as_secs_f32().ceil()),
-        )
+        self.silent(Duration::from_secs_f32(self.timeout.as_secs_f32().ceil()))
+    }
+
+    fn silent(&self, patience: Duration) -> Failure {
+        let reason = format!("nothing within {} s", patience.as_secs_f32());
+        Failure::unanswered(self.address(), reason)
     }
 }
 
@@ -389,25 +334,11 @@ fn endpoint(address: &str) -> Result<Endpoint, String> {
     })
 }
 
-/// Who takes no connection for so long is passed over, if somebody else may.
-const SILENT: Duration = Duration::from_secs(2);
-/// Time that an election takes, and in which a new leader hears of its links.
-const DECIDED_WITHIN: Duration = Duration::from_secs(12);
-/// Pause between two tries of a change that the leader cannot decide yet.
-const AGAIN: Duration = Duration::from_millis(250);
+/// Longest time to open a connection and to find a majority: a command that nobody answers ends within 2 s.
+const SILENT: Duration = Duration::from_millis(1_700);
+/// Time without a word of a replica that is asked, after which it gets a ping (RFC 9113 §6.7).
+const PING_AFTER: Duration = Duration::from_millis(300);
+/// Longest time for the answer to a ping; together with the time before it as long as SILENT.
+const PING_WITHIN: Duration = Duration::from_millis(1_400);
 /// Changes of one revision come in one answer, at whatever length; what is larger is no answer of weft.
 const ANSWER_MAX_OCTETS: usize = 256 * 1024 * 1024;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_two_changes_have_one_id() {
-        let (first, second) = (request_id(), request_id());
-        assert_ne!(first, second);
-        let lengths: Vec<_> = first.split('-').map(str::len).collect();
-        assert_eq!(lengths, [8, 4, 4, 4, 12], "{first}");
-        assert!(first.chars().all(|it| it == '-' || it.is_ascii_hexdigit()));
-    }
-}

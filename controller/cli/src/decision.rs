@@ -1,5 +1,7 @@
 //! `weft decision`: what the leader decided from what it measured.
 
+use std::cell::Cell;
+
 use clap::{Args, Subcommand, ValueEnum};
 use prost_types::Timestamp;
 use weft_proto::v1::decision::Subject;
@@ -74,7 +76,7 @@ async fn list(wanted: &Wanted, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         };
         return dialog.follow(request, heard).await;
     }
-    let mut count = 0;
+    let count = Cell::new(0);
     let ask = async |connection: &Connection, page_token| {
         let mut client = connection.plans().await?;
         let request = proto::ListDecisionsRequest {
@@ -84,11 +86,11 @@ async fn list(wanted: &Wanted, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
             kind: kind.into(),
         };
         let page = connection.answer(client.list_decisions(request)).await?;
-        count += page.decisions.len();
+        count.set(count.get() + page.decisions.len());
         Ok(Page::new(page.header, page.decisions, page.next_page_token))
     };
     dialog.pages(ask).await?;
-    if count == 0 && matches!(dialog.format, Format::Table | Format::Wide) {
+    if count.get() == 0 && matches!(dialog.format, Format::Table | Format::Wide) {
         dialog.progress.note(match wanted.kind {
             None => "nothing is decided",
             Some(_) => "nothing of this kind is decided",

@@ -82,7 +82,16 @@ impl Dialog<'_> {
     /// Prints a list page by page. `ask` gets the token of a page.
     pub(crate) async fn pages<R: Row>(
         &mut self,
-        mut ask: impl AsyncFnMut(&Connection, String) -> Result<Page<R>, Failure>,
+        ask: impl AsyncFn(&Connection, String) -> Result<Page<R>, Failure>,
+    ) -> Result<(), Failure> {
+        self.pages_or(ask, async |_: &Connection| Ok(())).await
+    }
+
+    /// Prints a list page by page. If it has no row, `check` may refuse what it was asked of.
+    pub(crate) async fn pages_or<R: Row>(
+        &mut self,
+        ask: impl AsyncFn(&Connection, String) -> Result<Page<R>, Failure>,
+        check: impl AsyncFn(&Connection) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         if self.watch {
             return self.look_again(ask).await;
@@ -93,8 +102,11 @@ impl Dialog<'_> {
         loop {
             let question = async || ask(connection, token.clone()).await;
             let page = connection.read(question).await?;
-            list.add(&page.rows, page.answered())?;
             count += page.rows.len();
+            if count == 0 && page.next.is_empty() {
+                check(connection).await?;
+            }
+            list.add(&page.rows, page.answered())?;
             self.progress.say(format!("{count} so far"));
             if page.next.is_empty() {
                 return Ok(list.end()?);
@@ -106,7 +118,7 @@ impl Dialog<'_> {
     /// Prints a list, and then what comes, changes or goes, until the reader has read enough.
     async fn look_again<R: Row>(
         &mut self,
-        mut ask: impl AsyncFnMut(&Connection, String) -> Result<Page<R>, Failure>,
+        ask: impl AsyncFn(&Connection, String) -> Result<Page<R>, Failure>,
     ) -> Result<(), Failure> {
         self.progress.end();
         let connection = &self.connection;
@@ -280,11 +292,6 @@ impl Known {
     }
 }
 
-/// Time in which a replica says something, if only how far it is: one of an older release leaves out what it does not know.
-pub(crate) const PROGRESS: prost_types::Duration = prost_types::Duration {
-    seconds: 1,
-    nanos: 0,
-};
 /// Between two looks at a list.
 const AGAIN: Duration = Duration::from_secs(1);
 /// Rows to ask for at a time: as many as a replica gives.

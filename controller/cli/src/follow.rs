@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use tonic::{Code, Status, Streaming};
+use tonic::{Code, Response, Status, Streaming};
 use weft_proto::v1 as proto;
 
 use crate::connection::Connection;
@@ -17,6 +17,8 @@ pub(crate) struct Follow<'a> {
     /// Where no replica remembers changes since that revision, it begins anew with what exists.
     anew: bool,
     stream: Option<Streaming<proto::WatchResponse>>,
+    /// First answer of the stream, which was read when it began.
+    first: Option<proto::WatchResponse>,
     /// When the last answer came, or the first stream began; None: none did.
     heard: Option<Instant>,
 }
@@ -31,12 +33,14 @@ pub(crate) enum News {
 
 impl<'a> Follow<'a> {
     /// Nothing is asked yet.
-    pub(crate) fn new(connection: &'a Connection, request: proto::WatchRequest) -> Self {
+    pub(crate) fn new(connection: &'a Connection, mut request: proto::WatchRequest) -> Self {
+        request.progress_interval.get_or_insert(PROGRESS);
         Self {
             connection,
             request,
             anew: false,
             stream: None,
+            first: None,
             heard: None,
         }
     }
@@ -56,12 +60,18 @@ impl<'a> Follow<'a> {
     pub(crate) async fn next(&mut self) -> Result<News, Failure> {
         loop {
             let Some(stream) = &mut self.stream else {
-                self.stream = Some(self.begin().await?);
+                let (stream, first) = self.begin().await?;
+                (self.stream, self.first) = (Some(stream), Some(first));
                 return Ok(News::Begins);
             };
-            // A replica says at least every ten seconds how far it is.
-            let patient = self.connection.patient(SILENCE);
-            let lost = match patient.part(stream.message()).await {
+            let part = match self.first.take() {
+                Some(first) => Ok(Some(first)),
+                None => {
+                    let patient = self.connection.patient(SILENCE);
+                    patient.part(stream.message()).await
+                }
+            };
+            let lost = match part {
                 Ok(Some(answer)) => {
                     self.heard = Some(Instant::now());
                     if let Some(header) = &answer.header {
@@ -81,15 +91,15 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// Opens a stream. Once there was one, replicas may take their time: they elect a leader when one dies.
-    async fn begin(&mut self) -> Result<Streaming<proto::WatchResponse>, Failure> {
+    /// Opens a stream, and reads its first answer. Once there was one, replicas may take their time: they elect a leader when one dies.
+    async fn begin(&mut self) -> Result<Begun, Failure> {
         let connection = self.connection;
         loop {
             let question = async || open(connection, self.request.clone()).await;
             match connection.read(question).await {
-                Ok(Ok(stream)) => {
+                Ok(Ok(begun)) => {
                     self.heard.get_or_insert_with(Instant::now);
-                    return Ok(stream);
+                    return Ok(begun);
                 }
                 Ok(Err(status))
                     if status.code() == Code::OutOfRange
@@ -113,14 +123,23 @@ impl<'a> Follow<'a> {
     }
 }
 
-/// A stream, or what the replica refuses for a reason that every replica has.
+/// A stream, and its first answer.
+type Begun = (Streaming<proto::WatchResponse>, proto::WatchResponse);
+
+/// Returns a stream that has begun to answer, or a refusal for a reason that every replica has.
 async fn open(
     connection: &Connection,
     request: proto::WatchRequest,
-) -> Result<Result<Streaming<proto::WatchResponse>, Status>, Failure> {
+) -> Result<Result<Begun, Status>, Failure> {
     let mut client = connection.watch().await?;
-    match connection.status(client.watch(request)).await? {
-        Ok(stream) => Ok(Ok(stream)),
+    let begun = async {
+        let mut stream = client.watch(request).await?.into_inner();
+        let first = stream.message().await?;
+        let first = first.ok_or_else(|| Status::unavailable("the stream ended"))?;
+        Ok(Response::new((stream, first)))
+    };
+    match connection.patient(SILENCE).status(begun).await? {
+        Ok(begun) => Ok(Ok(begun)),
         // It has as many watchers as it can hold.
         Err(status) if status.code() == Code::ResourceExhausted => {
             Err(Failure::unanswered(connection.address(), status.message()))
@@ -136,5 +155,10 @@ async fn open(
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// Between two attempts to go on.
 const AGAIN: Duration = Duration::from_millis(200);
-/// Longer than a replica is silent.
-const SILENCE: Duration = Duration::from_secs(15);
+/// Time after which a replica sends its revision if nothing has changed. One of an older release leaves out kinds that it does not know.
+const PROGRESS: prost_types::Duration = prost_types::Duration {
+    seconds: 1,
+    nanos: 0,
+};
+/// Silence after which a stream counts as lost: several of the times above.
+const SILENCE: Duration = Duration::from_secs(5);

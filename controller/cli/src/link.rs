@@ -157,7 +157,7 @@ async fn set(
 async fn of_either_name<T>(
     link: &str,
     connection: &Connection,
-    mut ask: impl AsyncFnMut(String) -> Result<Result<T, tonic::Status>, Failure>,
+    ask: impl AsyncFn(String) -> Result<Result<T, tonic::Status>, Failure>,
 ) -> Result<T, Failure> {
     let turned = link.split_once("--").map(|(a, b)| format!("{b}--{a}"));
     let question = async || {

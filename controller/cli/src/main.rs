@@ -56,8 +56,8 @@ mod tests;
 #[derive(Parser)]
 #[command(name = "weft", version)]
 struct Arguments {
-    /// Replica to ask; any will do. Of several the next one is asked if one is silent. Without it those of WEFT_ADDRESS, of the
-    /// context, or 127.0.0.1:7401.
+    /// Replica addresses, comma-separated; if one has not answered after 0.1 s, the next one is asked as well. Without it those of
+    /// WEFT_ADDRESS, of the context, or 127.0.0.1:7401.
     #[arg(
         long,
         global = true,
@@ -84,7 +84,7 @@ struct Arguments {
     /// Of a list: go on, and print each row that comes or changes, and the names of those that go.
     #[arg(short, long, global = true)]
     watch: bool,
-    /// Longest time to wait for each answer, in seconds.
+    /// Longest time to wait for each answer, in seconds. A replica that answers no ping is left after 1.7 s.
     #[arg(
         long,
         global = true,
@@ -264,7 +264,10 @@ fn run<'a>(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(progress.during(ask(arguments, progress, person, out)))
+    let result = runtime.block_on(progress.during(ask(arguments, progress, person, out)));
+    // A resolver that hangs is not waited for.
+    runtime.shutdown_background();
+    result
 }
 
 async fn ask<'a>(

@@ -2,6 +2,7 @@
 
 mod detail;
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -11,6 +12,7 @@ use tonic::Code;
 use weft_proto::v1::{self as proto, ChangeType, SessionState};
 
 use crate::completion;
+use crate::config;
 use crate::connection::{Connection, Page, request_id};
 use crate::dialog::{Dialog, Heard, PAGE_SIZE};
 use crate::failure::Failure;
@@ -28,7 +30,8 @@ pub(crate) enum Command {
         #[arg(add = completion::peers())]
         peer: String,
     },
-    /// Wait until a session is as wanted at the asked replica. Exit code 3: it is not, in time.
+    /// Wait until a session is as wanted at the asked replica. Exit code 3: it is not, in time. A peer that is neither known nor in a
+    /// listen range is refused at once.
     Wait(Wait),
     /// End the asked replica's session to a peer; it is opened again as after any other end.
     Reset {
@@ -105,16 +108,21 @@ async fn list(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         };
         return dialog.follow(request, heard).await;
     }
-    let ask = async |connection: &Connection, page_token| {
-        let mut client = connection.peers().await?;
-        let request = proto::ListPeersRequest {
-            page_size: PAGE_SIZE,
-            page_token,
-        };
-        let page = connection.answer(client.list_peers(request)).await?;
-        Ok(Page::new(page.header, page.peers, page.next_page_token))
+    dialog.pages(page).await
+}
+
+/// One page of peers, as one replica sees them.
+pub(crate) async fn page(
+    connection: &Connection,
+    page_token: String,
+) -> Result<Page<proto::Peer>, Failure> {
+    let mut client = connection.peers().await?;
+    let request = proto::ListPeersRequest {
+        page_size: PAGE_SIZE,
+        page_token,
     };
-    dialog.pages(ask).await
+    let page = connection.answer(client.list_peers(request)).await?;
+    Ok(Page::new(page.header, page.peers, page.next_page_token))
 }
 
 /// What an answer of a watch says of peers.
@@ -159,6 +167,7 @@ impl Wait {
             dialog.connection.address(),
             "nothing yet",
         ));
+        let mut is_known = false;
         loop {
             // At least one answer is waited for, and none longer than there is time.
             let left = due.saturating_duration_since(Instant::now());
@@ -166,10 +175,16 @@ impl Wait {
             let question = async || self.state(&connection).await;
             match tokio::time::timeout(left.max(AT_LEAST), connection.read(question)).await {
                 Ok(Err(failure @ Failure::Refused(_))) => return Err(failure),
-                Ok(state) => last = state,
+                Ok(Err(failure)) => last = Err(failure),
+                Ok(Ok(state)) => {
+                    if state.is_none() && !is_known {
+                        self.check_range(&connection).await?;
+                    }
+                    is_known = true;
+                    last = Ok(state.unwrap_or(SessionState::Idle));
+                }
                 Err(_) => {}
             }
-            dialog.connection.follow(&connection);
             if let Ok(state) = &last {
                 let is = *state == SessionState::Established;
                 if is == (self.awaited == Awaited::Established) {
@@ -192,8 +207,8 @@ impl Wait {
         }
     }
 
-    /// The state at the replica that answers; Idle without a session.
-    async fn state(&self, connection: &Connection) -> Result<SessionState, Failure> {
+    /// Returns the state at the replica that answers; Idle without a session, None without such a peer.
+    async fn state(&self, connection: &Connection) -> Result<Option<SessionState>, Failure> {
         let mut client = connection.peers().await?;
         let request = proto::GetPeerRequest {
             name: self.peer.clone(),
@@ -201,12 +216,53 @@ impl Wait {
         match connection.status(client.get_peer(request)).await? {
             Ok(answer) => {
                 let peer = answer.resource.unwrap_or_default();
-                Ok(peer.session.map_or(SessionState::Idle, |it| it.state()))
+                let state = peer.session.map_or(SessionState::Idle, |it| it.state());
+                Ok(Some(state))
             }
-            Err(status) if status.code() == Code::NotFound => Ok(SessionState::Idle),
+            Err(status) if status.code() == Code::NotFound => Ok(None),
             Err(status) => Err(Failure::from_status(connection.address(), &status)),
         }
     }
+
+    /// Refuses a peer that is not known, unless a listen range has its address: it may still connect.
+    async fn check_range(&self, connection: &Connection) -> Result<(), Failure> {
+        let ask = async |page_token| {
+            let request = proto::ListConfigValuesRequest {
+                page_token,
+                ..proto::ListConfigValuesRequest::default()
+            };
+            config::values(connection, request).await
+        };
+        let values = connection.every(ask, |_| ()).await?;
+        let subjects = values.iter().map(|it| it.subject.as_str());
+        let mut ranges = subjects.filter_map(|it| it.strip_prefix("listen_range "));
+        // The zone of a link-local address (RFC 4007 §11) is in no prefix.
+        let address = self.peer.split('%').next();
+        let address = address.and_then(|it| it.parse::<IpAddr>().ok());
+        if ranges.any(|range| address.is_some_and(|it| covers(range, it))) {
+            return Ok(());
+        }
+        let name = output::printable(&self.peer);
+        let reason = format!("no such peer: {name}; `weft peer list` has those that are known");
+        Err(Failure::Refused(reason))
+    }
+}
+
+/// Returns true if a prefix, as in 192.0.2.0/24, has an address.
+fn covers(prefix: &str, address: IpAddr) -> bool {
+    let Some((network, length)) = prefix.split_once('/') else {
+        return false;
+    };
+    let bits = |address: IpAddr| match address {
+        IpAddr::V4(it) => (u128::from(it.to_bits()) << 96, 32),
+        IpAddr::V6(it) => (it.to_bits(), 128),
+    };
+    let (Ok(network), Ok(length)) = (network.parse::<IpAddr>(), length.parse::<u32>()) else {
+        return false;
+    };
+    let ((network, width), (address, other)) = (bits(network), bits(address));
+    let differ = (network ^ address).leading_zeros();
+    width == other && length <= width && differ >= length
 }
 
 async fn reset(name: String, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
@@ -380,6 +436,26 @@ mod tests {
         let printed = print(Format::Table, &[elsewhere]);
         let row = "192.0.2.11  -        64496  -      Idle   0s     5       2      1,2,3     -\n";
         assert!(printed.ends_with(row), "{printed}");
+    }
+
+    #[test]
+    fn a_prefix_has_the_addresses_of_its_family_that_begin_like_it() {
+        for (prefix, address, has) in [
+            ("192.0.2.0/24", "192.0.2.255", true),
+            ("192.0.2.0/24", "192.0.3.0", false),
+            ("192.0.2.9/32", "192.0.2.9", true),
+            ("192.0.2.9/32", "192.0.2.8", false),
+            ("0.0.0.0/0", "203.0.113.1", true),
+            ("0.0.0.0/0", "2001:db8::1", false),
+            ("2001:db8::/32", "2001:db8:ffff::1", true),
+            ("2001:db8::/128", "2001:db8::1", false),
+            ("192.0.2.0/33", "192.0.2.0", false),
+            ("192.0.2.0", "192.0.2.0", false),
+            ("x/8", "192.0.2.0", false),
+        ] {
+            let address = address.parse().unwrap();
+            assert_eq!(covers(prefix, address), has, "{prefix} {address}");
+        }
     }
 
     #[test]

@@ -79,13 +79,20 @@ async fn dump(
     unwritten: impl Fn(std::io::Error) -> Failure,
     count: impl Fn(u64),
 ) -> Result<u64, Failure> {
-    let mut client = connection.routes().await?;
-    let mut parts = connection.answer(client.export_mrt(request)).await?;
+    let question = async || {
+        let mut client = connection.routes().await?;
+        let call = client.export_mrt(request.clone());
+        let mut parts = connection.answer(call).await?;
+        let first = connection.part(parts.message()).await?;
+        Ok((parts, first))
+    };
+    let (mut parts, mut next) = connection.read(question).await?;
     let mut octets = 0;
-    while let Some(part) = connection.part(parts.message()).await? {
+    while let Some(part) = next {
         out.write_all(&part.octets).map_err(&unwritten)?;
         octets += part.octets.len() as u64;
         count(octets);
+        next = connection.part(parts.message()).await?;
     }
     Ok(octets)
 }

@@ -1,9 +1,16 @@
-//! `weft status`: all that is wrong, on one screen. What cannot be looked at is said to be so, and the rest is looked at.
+//! `weft status`: all that is wrong, on one screen. All parts and all replicas are asked at once. A part that cannot be looked at is named,
+//! and the others are shown.
 
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
+use std::time::Duration;
 
 use serde::Serialize;
+use tokio::join;
+use tokio::time::Instant;
 
+use crate::config::replicas::compared;
 use crate::connection::Connection;
 use crate::dialog::Dialog;
 use crate::failure::Failure;
@@ -18,62 +25,56 @@ mod sessions;
 
 /// Asks, prints, and fails if anything is wrong.
 pub(crate) async fn run(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let connection = &dialog.connection;
-    // Who does not take a connection at all need not be asked ten times.
-    connection
-        .read(async || connection.fabric().await.map(drop))
-        .await?;
-    let mut report = Report::new(connection, dialog.progress);
-    sessions::replicas(&mut report).await;
-    sessions::config(&mut report).await;
-    sessions::peers(&mut report).await;
-    let declared = fabric::fabric(&mut report).await;
-    links::links(&declared, &mut report).await;
-    overlay::vteps(&declared.leaves, &mut report).await;
-    fabric::agents(&mut report).await;
-    fabric::plans(&mut report).await;
-    jobs::jobs(&mut report).await;
-    overlay::macs(&mut report).await;
-    overlay::hosts(&mut report).await;
-    let Report {
-        replica,
-        parts,
-        failure,
-        ..
-    } = report;
-    let known = parts.iter().any(|part| part.known);
-    let screen = Screen {
-        replica,
-        address: connection.address().to_owned(),
-        parts,
+    let until = Instant::now() + WITHIN;
+    let connection = dialog.connection.hasty(WITHIN);
+    let (each, progress) = (connection.each(), dialog.progress);
+    let agreed = async {
+        // Without a majority each part says what it lacks.
+        let _ = connection.settle().await;
+        let left = until.saturating_duration_since(Instant::now());
+        let report = Report::new(connection.hasty(left.max(AT_LEAST)), progress);
+        (report.parts().await, report)
     };
+    // One replica is not compared with itself.
+    let several: &[Connection] = if each.len() < 2 { &[] } else { &each };
+    let ((mut parts, report), peers, compared) =
+        join!(agreed, sessions::peers(&each, progress), compared(several));
+    let (peers, mut silent) = peers;
+    let config = sessions::config(&compared, several.len(), &report.group.borrow());
+    silent.extend(compared.silent);
+    // One cause is one line, whatever was not read for it.
+    parts[0].wrong.extend(silent);
+    parts.splice(1..1, [config, Part::of("peers", peers)]);
+    let known = parts.iter().any(|part| part.known);
+    if !known && let Some(failure) = parts.iter_mut().find_map(|part| part.failure.take()) {
+        return Err(failure);
+    }
+    let screen = Screen::new(report.replica.get(), connection.address(), parts);
     let wrong = screen.parts.iter().map(|part| part.wrong.len()).sum();
     if !dialog.object(&screen)? {
         screen.print(dialog.out)?;
     }
-    match (failure, wrong) {
-        (Some(failure), _) if !known => Err(failure),
-        (_, 0) => Ok(()),
-        (_, 1) => Err(Failure::Unmet("1 thing is wrong".to_owned())),
-        (_, count) => Err(Failure::Unmet(format!("{count} things are wrong"))),
+    match wrong {
+        0 => Ok(()),
+        1 => Err(Failure::Unmet("1 thing is wrong".to_owned())),
+        count => Err(Failure::Unmet(format!("{count} things are wrong"))),
     }
 }
 
-/// What is looked at, in order, and whom to ask.
+/// The replicas that are asked for everything that they agree on.
 struct Report<'a> {
-    connection: &'a Connection,
+    connection: Connection,
     progress: &'a Progress,
-    /// Raft id of the replica that was asked; 0: it did not say.
-    replica: u64,
-    parts: Vec<Part>,
-    /// Why the first part that is not known is not.
-    failure: Option<Failure>,
+    /// Raft id of the replica that answered; 0: none did.
+    replica: Cell<u64>,
+    /// Raft ids of all replicas.
+    group: RefCell<BTreeSet<u64>>,
 }
 
 /// As it is printed; no message has it, for it is many answers.
 #[derive(Serialize)]
 struct Screen {
-    /// Raft id of the replica that was asked; 0: it did not say.
+    /// Raft id of the replica that answered; 0: none did.
     replica: u64,
     address: String,
     parts: Vec<Part>,
@@ -90,50 +91,59 @@ struct Part {
     wrong: Vec<String>,
     /// What an operator wanted so, or declared beyond what links carry.
     notes: Vec<String>,
+    /// Reason of a part that could not be looked at.
+    #[serde(skip)]
+    failure: Option<Failure>,
 }
 
 impl<'a> Report<'a> {
-    fn new(connection: &'a Connection, progress: &'a Progress) -> Self {
+    fn new(connection: Connection, progress: &'a Progress) -> Self {
         Self {
             connection,
             progress,
-            replica: 0,
-            parts: Vec::new(),
-            failure: None,
+            replica: Cell::new(0),
+            group: RefCell::default(),
         }
     }
 
-    /// A part that could be looked at.
-    fn part(&mut self, what: &'static str, summary: impl Into<String>, wrong: Vec<String>) {
-        self.noted(what, summary, wrong, Vec::new());
+    /// Looks at every part that all replicas agree on, in the order of the screen.
+    async fn parts(&self) -> Vec<Part> {
+        let (replicas, declared, agents, plans, jobs, macs, hosts) = join!(
+            sessions::replicas(self),
+            self.declared(),
+            fabric::agents(self),
+            fabric::plans(self),
+            jobs::jobs(self),
+            overlay::macs(self),
+            overlay::hosts(self),
+        );
+        let mut parts = vec![Part::of("replicas", replicas)];
+        parts.extend(declared);
+        parts.push(Part::of("agents", agents));
+        parts.push(Part::of("plans", plans));
+        parts.push(Part::of("jobs", jobs));
+        parts.push(Part::of("macs", macs));
+        parts.push(Part::of("hosts", hosts));
+        parts
     }
 
-    /// The same, with what is as an operator wanted it.
-    fn noted(
-        &mut self,
-        what: &'static str,
-        summary: impl Into<String>,
-        wrong: Vec<String>,
-        notes: Vec<String>,
-    ) {
-        self.parts.push(Part {
-            what,
-            summary: summary.into(),
-            known: true,
-            wrong,
-            notes,
-        });
-    }
-
-    /// A part that could not be looked at.
-    fn unknown(&mut self, what: &'static str, failure: Failure) {
-        self.parts.push(Part {
-            what,
-            summary: "not known".to_owned(),
-            wrong: vec![failure.to_string()],
-            ..Part::default()
-        });
-        self.failure.get_or_insert(failure);
+    /// Looks at the declared fabric, then at what it is compared with.
+    async fn declared(&self) -> [Part; 3] {
+        match fabric::fabric(self).await {
+            Ok((fabric, declared)) => {
+                let (links, vteps) = join!(
+                    links::links(&declared, self),
+                    overlay::vteps(&declared.leaves, self)
+                );
+                let links = Part::of("links", links);
+                [fabric.named("fabric"), links, Part::of("vteps", vteps)]
+            }
+            Err(failure) => [
+                Part::of("fabric", Err(failure)),
+                Part::skipped("links"),
+                Part::skipped("vteps"),
+            ],
+        }
     }
 
     /// Hears how much of a part was read.
@@ -142,7 +152,70 @@ impl<'a> Report<'a> {
     }
 }
 
+impl Part {
+    /// A part that could be looked at.
+    fn new(summary: impl Into<String>, wrong: Vec<String>) -> Self {
+        Self {
+            summary: summary.into(),
+            known: true,
+            wrong,
+            ..Self::default()
+        }
+    }
+
+    /// Adds what is as an operator wanted it.
+    fn noted(self, notes: Vec<String>) -> Self {
+        Self { notes, ..self }
+    }
+
+    fn named(self, what: &'static str) -> Self {
+        Self { what, ..self }
+    }
+
+    /// A part as it was looked at, or the reason why it could not be.
+    fn of(what: &'static str, looked: Result<Self, Failure>) -> Self {
+        match looked {
+            Ok(part) => part.named(what),
+            Err(failure) => Self {
+                wrong: vec![failure.to_string()],
+                failure: Some(failure),
+                ..Self::skipped(what)
+            },
+        }
+    }
+
+    /// A part that was not looked at, because another one could not be.
+    fn skipped(what: &'static str) -> Self {
+        Self {
+            what,
+            summary: "not known".to_owned(),
+            ..Self::default()
+        }
+    }
+
+    fn verdict(&self) -> String {
+        match (self.wrong.len(), self.known) {
+            (0, true) => "ok".to_owned(),
+            (0, false) => "-".to_owned(),
+            (count, _) => format!("{count} wrong"),
+        }
+    }
+}
+
 impl Screen {
+    /// A reason for which several parts are not known stands at the first of them.
+    fn new(replica: u64, address: &str, mut parts: Vec<Part>) -> Self {
+        let mut reasons = BTreeSet::new();
+        for part in parts.iter_mut().filter(|part| !part.known) {
+            part.wrong.retain(|reason| reasons.insert(reason.clone()));
+        }
+        Self {
+            replica,
+            address: address.to_owned(),
+            parts,
+        }
+    }
+
     fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "replica {} at {}", self.replica, self.address)?;
         for part in &self.parts {
@@ -155,10 +228,7 @@ impl Screen {
 impl Part {
     fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         let summary = printable(&self.summary);
-        let verdict = match self.wrong.len() {
-            0 => "ok".to_owned(),
-            count => format!("{count} wrong"),
-        };
+        let verdict = self.verdict();
         writeln!(out, "{:<9} {summary:<56} {verdict}", self.what)?;
         let lines: Vec<_> = self.wrong.iter().chain(&self.notes).collect();
         // The last line counts the rest.
@@ -176,6 +246,10 @@ impl Part {
     }
 }
 
+/// Longest time that a replica is waited for, with the search for one that has a majority: the command ends within 3 s.
+const WITHIN: Duration = Duration::from_millis(2_700);
+/// Least time for an answer after that search.
+const AT_LEAST: Duration = Duration::from_millis(500);
 /// Lines of each part: all parts fit on a screen.
 const SHOWN: usize = 5;
 

@@ -4,6 +4,7 @@ mod apply;
 mod backup;
 mod decision;
 mod hooks;
+mod hung;
 mod import;
 mod job;
 mod memory;
@@ -534,11 +535,7 @@ async fn one_peer_and_views_are_asked_for() {
     let (said, code) = refused(&["segment", "show", "00:00"]).await;
     let expected = "esi: \"00:00\" is not an Ethernet segment identifier";
     assert_eq!((said.as_str(), code), (expected, 1));
-    for words in [
-        &["vni", "list"][..],
-        &["vni", "list", "--vni", "7"],
-        &["mac", "moves"],
-    ] {
+    for words in [&["vni", "list"][..], &["mac", "moves"]] {
         assert_eq!(typed(words).await.0.lines().count(), 1);
     }
 }

@@ -1,7 +1,9 @@
 //! `weft config diff --replicas`: three files must not differ unseen.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures::future::join_all;
 use prost_types::Timestamp;
 use serde::Serialize;
 use weft_proto::v1 as proto;
@@ -10,7 +12,6 @@ use crate::connection::Connection;
 use crate::dialog::Dialog;
 use crate::failure::Failure;
 use crate::output::{Row, or_dash};
-use crate::progress::Progress;
 use crate::replica;
 
 /// Values of one replica by subject and key.
@@ -18,12 +19,13 @@ type Values = BTreeMap<(String, String), String>;
 
 /// Asks every replica, prints what differs, and fails if anything does.
 pub(super) async fn diff(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    if dialog.connection.each().len() < 2 {
+    let each = dialog.connection.each();
+    if each.len() < 2 {
         let reason = "--replicas: give the address of each replica, or a context that has them";
         return Err(Failure::Refused(reason.to_owned()));
     }
     let group = group(&dialog.connection).await?;
-    let compared = compared(&dialog.connection, &group, dialog.progress).await;
+    let compared = compared(&each).await;
     let count = compared.differences.len();
     dialog.rows(&compared.differences, None)?;
     let differ = match count {
@@ -31,39 +33,42 @@ pub(super) async fn diff(dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         1 => Some("1 value differs".to_owned()),
         _ => Some(format!("{count} values differ")),
     };
-    let unmet: Vec<_> = differ.into_iter().chain(compared.faults).collect();
+    let faults = compared.faults(&group);
+    let unmet: Vec<_> = differ.into_iter().chain(faults).collect();
     match unmet.is_empty() {
         true => Ok(()),
         false => Err(Failure::Unmet(unmet.join("; "))),
     }
 }
 
-/// What differs between replicas, and why some were not compared.
+/// Configurations of several replicas beside each other.
 pub(crate) struct Compared {
     /// Values that are not the same everywhere.
     pub(crate) differences: Vec<Difference>,
-    /// Replicas that were not compared, or twice.
-    pub(crate) faults: Vec<String>,
+    /// Raft ids of the replicas that were compared.
+    pub(crate) ids: BTreeSet<u64>,
+    /// Reasons of addresses at which no further replica answered.
+    pub(crate) silent: Vec<String>,
 }
 
-/// The replicas among the addresses with each other; one that is dead does not end the comparison of the others.
-pub(crate) async fn compared(
-    connection: &Connection,
-    group: &BTreeSet<u64>,
-    progress: &Progress,
-) -> Compared {
+impl Compared {
+    /// Returns a line for each replica of the group that was not compared, and for each address at which none answered.
+    fn faults(&self, group: &BTreeSet<u64>) -> Vec<String> {
+        faults(group, &self.ids, &self.silent, "compared")
+    }
+}
+
+/// Compares the replicas at several addresses, all asked at once. One that does not answer does not end the comparison of the others.
+pub(crate) async fn compared(each: &[Connection]) -> Compared {
     let mut asked = Asked::default();
-    for connection in connection.each() {
-        progress.say(format!(
-            "reading the configuration at {}",
-            connection.address()
-        ));
-        let answer = values(&connection).await;
+    let answers = join_all(each.iter().map(values)).await;
+    for (connection, answer) in each.iter().zip(answers) {
         asked.take(connection.address(), answer);
     }
     Compared {
         differences: differences(&asked.answers),
-        faults: asked.faults(group, "compared"),
+        ids: asked.answers.into_keys().collect(),
+        silent: asked.refused.into_iter().chain(asked.silent).collect(),
     }
 }
 
@@ -98,17 +103,31 @@ pub(super) async fn reload(dry_run: bool, dialog: &mut Dialog<'_>) -> Result<(),
 }
 
 async fn reload_each(dry_run: bool, dialog: &Dialog<'_>) -> Asked<proto::ReloadConfigResponse> {
+    let each = dialog.connection.each();
     let mut asked = Asked::default();
-    for connection in dialog.connection.each() {
-        let done = if dry_run { "checking" } else { "reloading" };
-        dialog
-            .progress
-            .say(format!("{done} at {}", connection.address()));
-        let answer = super::ask(&connection, super::reloading(dry_run)).await;
-        let answer = answer.map(|answer| (super::answering(&answer), answer));
-        asked.take(connection.address(), answer);
+    if dry_run {
+        dialog.progress.say("checking at every replica");
+        let answers = join_all(each.iter().map(|it| reload_at(it, true))).await;
+        for (connection, answer) in each.iter().zip(answers) {
+            asked.take(connection.address(), answer);
+        }
+        return asked;
+    }
+    // A change may reset sessions: one replica after the other.
+    for connection in &each {
+        let address = connection.address();
+        dialog.progress.say(format!("reloading at {address}"));
+        asked.take(address, reload_at(connection, false).await);
     }
     asked
+}
+
+async fn reload_at(
+    connection: &Connection,
+    dry_run: bool,
+) -> Result<(u64, proto::ReloadConfigResponse), Failure> {
+    let answer = super::ask(connection, super::reloading(dry_run)).await?;
+    Ok((super::answering(&answer), answer))
 }
 
 /// Raft ids of all replicas.
@@ -156,14 +175,26 @@ impl<T> Asked<T> {
 
     /// Which replicas of the group did not answer, and what came instead; `done` is what was not done with them.
     fn faults(&self, group: &BTreeSet<u64>, done: &str) -> Vec<String> {
-        let missing = group.iter().filter(|id| !self.answers.contains_key(id));
-        let missing = missing.map(|id| format!("replica {id} was not {done}"));
-        missing.chain(self.silent.iter().cloned()).collect()
+        let ids = self.answers.keys().copied().collect();
+        faults(group, &ids, &self.silent, done)
     }
 }
 
+/// Returns a line for each replica of the group that did not answer, then those of silent addresses; `done` is the participle of the
+/// command.
+fn faults(
+    group: &BTreeSet<u64>,
+    answered: &BTreeSet<u64>,
+    silent: &[String],
+    done: &str,
+) -> Vec<String> {
+    let missing = group.difference(answered);
+    let missing = missing.map(|id| format!("replica {id} was not {done}"));
+    missing.chain(silent.iter().cloned()).collect()
+}
+
 async fn values(connection: &Connection) -> Result<(u64, Values), Failure> {
-    let mut id = 0;
+    let id = Cell::new(0);
     let ask = async |page_token| {
         let request = proto::ListConfigValuesRequest {
             with_defaults: true,
@@ -171,13 +202,13 @@ async fn values(connection: &Connection) -> Result<(u64, Values), Failure> {
             ..proto::ListConfigValuesRequest::default()
         };
         let page = super::values(connection, request).await?;
-        id = page.replica();
+        id.set(page.replica());
         Ok(page)
     };
     let values = connection.every(ask, |_| ()).await?.into_iter();
     let values = values.filter(|it| !is_its_own(&it.subject, &it.key));
     let values = values.map(|it| ((it.subject, it.key), it.value)).collect();
-    Ok((id, values))
+    Ok((id.get(), values))
 }
 
 /// What each replica must have for itself.

@@ -198,9 +198,7 @@ pub(crate) async fn send(
             dialog.progress.say(format!("{count} changes so far"));
         }
     };
-    let answer = connection.change(ask).await;
-    dialog.connection.follow(&connection);
-    answer
+    connection.change(ask).await
 }
 
 /// Adds a part of an answer to those before it.

@@ -1,5 +1,7 @@
 //! `weft job show --flows`: each flow of a job, the way that it goes, and what is predicted and seen of it.
 
+use std::cell::RefCell;
+
 use prost_types::Timestamp;
 use weft_proto::v1::{self as proto, FlowWay};
 
@@ -11,7 +13,7 @@ use crate::words::{self, measured, word};
 
 /// Lists the flows of a job; where there are none it says why, to people.
 pub(super) async fn list(job_name: String, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let mut why = String::new();
+    let why = RefCell::new(String::new());
     let ask = async |connection: &Connection, page_token| {
         let mut client = connection.plans().await?;
         let request = proto::ListJobFlowsRequest {
@@ -20,10 +22,11 @@ pub(super) async fn list(job_name: String, dialog: &mut Dialog<'_>) -> Result<()
             page_token,
         };
         let page = connection.answer(client.list_job_flows(request)).await?;
-        why = page.unlisted_reason;
+        why.replace(page.unlisted_reason);
         Ok(Page::new(page.header, page.flows, page.next_page_token))
     };
     dialog.pages(ask).await?;
+    let why = why.into_inner();
     if !why.is_empty() && matches!(dialog.format, Format::Table | Format::Wide) {
         let name = printable(&job_name);
         writeln!(

@@ -9,7 +9,7 @@ use weft_proto::v1::{self as proto, ChangeType};
 
 use super::detail;
 use crate::connection::{Connection, Page};
-use crate::dialog::{Dialog, Heard, PAGE_SIZE, PROGRESS, Reader};
+use crate::dialog::{Dialog, Heard, PAGE_SIZE, Reader};
 use crate::failure::Failure;
 use crate::output::{Row, or_dash};
 use crate::words::{self, word};
@@ -39,7 +39,6 @@ pub(super) async fn follow(
 ) -> Result<(), Failure> {
     let request = proto::WatchRequest {
         job_plans: Some(proto::JobPlanFilter::default()),
-        progress_interval: Some(PROGRESS),
         ..request
     };
     dialog.follow(request, Told::default()).await

@@ -5,7 +5,7 @@ use weft_proto::v1::{self as proto, ChangeType, DeratingCause, LinkState};
 
 use super::of_either_name;
 use crate::connection::{Connection, Page};
-use crate::dialog::{Dialog, Heard, PAGE_SIZE, PROGRESS, Reader};
+use crate::dialog::{Dialog, Heard, PAGE_SIZE, Reader};
 use crate::failure::Failure;
 use crate::output::{self, Row, or_dash};
 use crate::words::{self, measured};
@@ -18,7 +18,6 @@ pub(super) async fn show(link: Option<String>, dialog: &mut Dialog<'_>) -> Resul
                 link_statuses: Some(proto::LinkStatusFilter::default()),
                 // A replica of an older release would stream all that is declared: nothing has this name.
                 names: vec![String::new()],
-                progress_interval: Some(PROGRESS),
                 ..proto::WatchRequest::default()
             };
             dialog.follow(request, Statuses::default()).await?;

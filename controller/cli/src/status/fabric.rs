@@ -2,17 +2,18 @@
 
 use std::collections::BTreeSet;
 
+use futures::future::join_all;
 use weft_proto::agent::v1::ConditionType;
 use weft_proto::v1::{
     self as proto, AdminState, BalanceMode, NotComparedReason, SwitchAgentState, SwitchRole,
 };
 
-use super::Report;
+use super::{Part, Report};
+use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::{agent, fabric, link, plan, switch};
 
 /// What is declared, as far as other parts are measured by it.
-#[derive(Default)]
 pub(super) struct Declared {
     /// The leaves with a VTEP: name and address.
     pub(super) leaves: Vec<(String, String)>,
@@ -22,40 +23,34 @@ pub(super) struct Declared {
     pub(super) too_many_links: bool,
 }
 
-/// What is declared, and what an operator set down.
-pub(super) async fn fabric(report: &mut Report<'_>) -> Declared {
-    match declared(report).await {
-        Ok((head, switches, links)) => {
-            let name = match head.display_name.as_str() {
-                "" => "none is declared",
-                name => name,
-            };
-            let read = match links {
-                Some(_) => "",
-                None => ", too many to look at",
-            };
-            let summary = format!(
-                "{name}: {} switches, {} links{read}, {} host ports",
-                head.switch_count, head.link_count, head.host_port_count
-            );
-            let too_many_links = links.is_none();
-            let links = links.unwrap_or_default();
-            report.noted("fabric", summary, Vec::new(), notes(&switches, &links));
-            let set_down = set_down(&switches, &links);
-            let leaves = switches.into_iter();
-            let leaves = leaves.filter(|it| it.role() == SwitchRole::Leaf);
-            let leaves = leaves.map(|leaf| (leaf.name, leaf.vtep_address));
-            Declared {
-                leaves: leaves.filter(|(_, vtep)| !vtep.is_empty()).collect(),
-                set_down,
-                too_many_links,
-            }
-        }
-        Err(failure) => {
-            report.unknown("fabric", failure);
-            Declared::default()
-        }
-    }
+/// Looks at what is declared, and what an operator set down.
+pub(super) async fn fabric(report: &Report<'_>) -> Result<(Part, Declared), Failure> {
+    let (head, switches, links) = declared(report).await?;
+    let name = match head.display_name.as_str() {
+        "" => "none is declared",
+        name => name,
+    };
+    let read = match links {
+        Some(_) => "",
+        None => ", too many to look at",
+    };
+    let summary = format!(
+        "{name}: {} switches, {} links{read}, {} host ports",
+        head.switch_count, head.link_count, head.host_port_count
+    );
+    let too_many_links = links.is_none();
+    let links = links.unwrap_or_default();
+    let part = Part::new(summary, Vec::new()).noted(notes(&switches, &links));
+    let set_down = set_down(&switches, &links);
+    let leaves = switches.into_iter();
+    let leaves = leaves.filter(|it| it.role() == SwitchRole::Leaf);
+    let leaves = leaves.map(|leaf| (leaf.name, leaf.vtep_address));
+    let declared = Declared {
+        leaves: leaves.filter(|(_, vtep)| !vtep.is_empty()).collect(),
+        set_down,
+        too_many_links,
+    };
+    Ok((part, declared))
 }
 
 /// Links and switches that an operator set down.
@@ -95,7 +90,7 @@ async fn declared(
     ),
     Failure,
 > {
-    let connection = report.connection;
+    let connection = &report.connection;
     let head = fabric::head(connection).await?;
     let ask = async |token| switch::page(connection, token).await;
     let switches = connection.every(ask, report.count("switches")).await?;
@@ -107,14 +102,11 @@ async fn declared(
     Ok((head, switches, Some(links)))
 }
 
-/// Whether every switch has what it should have, and packets go by its pins.
-pub(super) async fn agents(report: &mut Report<'_>) {
-    let connection = report.connection;
+/// Looks whether every switch has what it should have, and packets go by its pins.
+pub(super) async fn agents(report: &Report<'_>) -> Result<Part, Failure> {
+    let connection = &report.connection;
     let ask = async |token| agent::page(connection, token).await;
-    let agents = match connection.every(ask, report.count("agents")).await {
-        Ok(agents) => agents,
-        Err(failure) => return report.unknown("agents", failure),
-    };
+    let agents = connection.every(ask, report.count("agents")).await?;
     let mut seen = seen(&agents);
     let mut unasked = "";
     match idle_pins(&agents, report).await {
@@ -133,7 +125,7 @@ pub(super) async fn agents(report: &mut Report<'_>) {
         .count();
     let summary = format!("{programmed} of {all} switches that are on are programmed{unasked}");
     let wrong = unprogrammed(&seen.bare).into_iter().chain(seen.wrong);
-    report.noted("agents", summary, wrong.collect(), seen.notes);
+    Ok(Part::new(summary, wrong.collect()).noted(seen.notes))
 }
 
 /// What an operator makes of the sessions to switches.
@@ -235,7 +227,7 @@ async fn idle_pins(
     agents: &[proto::SwitchAgent],
     report: &Report<'_>,
 ) -> Result<Option<Vec<String>>, Failure> {
-    let connection = report.connection;
+    let connection = &report.connection;
     let have = |agent: &&proto::SwitchAgent| {
         agent.mode() == BalanceMode::On
             && agent.entry_count > 0
@@ -245,15 +237,11 @@ async fn idle_pins(
     if having.len() > ASKED_MAX {
         return Ok(None);
     }
+    let answers = having.iter().map(|agent| one(agent, connection));
+    let answers = join_all(answers).await;
     let mut all = Vec::new();
-    for agent in having {
-        let question = async || {
-            let mut client = connection.plans().await?;
-            let switch_name = agent.switch_name.clone();
-            let call = client.get_switch_agent(proto::GetSwitchAgentRequest { switch_name });
-            connection.answer(call).await
-        };
-        let answer = connection.read(question).await?;
+    for (agent, answer) in having.iter().zip(answers) {
+        let answer = answer?;
         let shown = answer.resource.unwrap_or_default();
         let name = &agent.switch_name;
         let conditions = shown.agent_status.map(|it| it.conditions);
@@ -265,16 +253,27 @@ async fn idle_pins(
     Ok(Some(all))
 }
 
-/// What weft changes at the leaves that it balances. Whether they have it, their agents say.
-pub(super) async fn plans(report: &mut Report<'_>) {
-    let connection = report.connection;
-    let ask = async |token| plan::diff::page(connection, token).await;
-    let diffs = match connection.every(ask, report.count("plans")).await {
-        Ok(diffs) => diffs,
-        Err(failure) => return report.unknown("plans", failure),
+/// Returns the agent of one switch, with its conditions.
+async fn one(
+    agent: &proto::SwitchAgent,
+    connection: &Connection,
+) -> Result<proto::GetSwitchAgentResponse, Failure> {
+    let question = async || {
+        let mut client = connection.plans().await?;
+        let switch_name = agent.switch_name.clone();
+        let call = client.get_switch_agent(proto::GetSwitchAgentRequest { switch_name });
+        connection.answer(call).await
     };
+    connection.read(question).await
+}
+
+/// Looks at what weft changes at the leaves that it balances. Whether they have it, their agents say.
+pub(super) async fn plans(report: &Report<'_>) -> Result<Part, Failure> {
+    let connection = &report.connection;
+    let ask = async |token| plan::diff::page(connection, token).await;
+    let diffs = connection.every(ask, report.count("plans")).await?;
     let (summary, notes) = compared(&diffs);
-    report.noted("plans", summary, Vec::new(), notes);
+    Ok(Part::new(summary, Vec::new()).noted(notes))
 }
 
 /// How many leaves are compared, and those in shadow that are not. Nothing else is done with these, and nothing is touched there: some
@@ -307,7 +306,7 @@ fn compared(diffs: &[proto::LeafPlanDiff]) -> (String, Vec<String>) {
 
 /// Links that are read for those that are set down: two pages.
 const LINKS_MAX: u32 = 20_000;
-/// Agents that are asked, one after the other, for what they say of themselves.
+/// Agents that are asked at once for their conditions.
 const ASKED_MAX: usize = 64;
 /// Switches that a line names.
 const NAMED_MAX: usize = 8;

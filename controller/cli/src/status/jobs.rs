@@ -1,24 +1,25 @@
 //! Jobs that do not go as they were planned, or that need more than links carry.
 
+use std::cell::RefCell;
+
 use weft_proto::v1::{self as proto, FlowWay, JobPlanState, WeightedCause};
 
-use super::Report;
+use super::{Part, Report};
+use crate::failure::Failure;
 use crate::job;
 
-/// Whether every job goes by pins that can, and links carry what jobs need.
-pub(super) async fn jobs(report: &mut Report<'_>) {
-    let connection = report.connection;
-    let mut certificate = None;
+/// Looks whether every job goes by pins that can, and links carry what jobs need.
+pub(super) async fn jobs(report: &Report<'_>) -> Result<Part, Failure> {
+    let connection = &report.connection;
+    let certificate = RefCell::new(None);
     // Each page says it of all jobs.
     let ask = async |token| {
         let (page, latest) = job::listed::plans(connection, token).await?;
-        certificate = latest;
+        certificate.replace(latest);
         Ok(page)
     };
-    let plans = match connection.every(ask, report.count("jobs")).await {
-        Ok(plans) => plans,
-        Err(failure) => return report.unknown("jobs", failure),
-    };
+    let plans = connection.every(ask, report.count("jobs")).await?;
+    let certificate = certificate.into_inner();
     let summary = summary(&plans);
     let lines = |wanted: Verdict| {
         let plans = plans.iter().filter(move |it| verdict(it) == wanted);
@@ -27,7 +28,7 @@ pub(super) async fn jobs(report: &mut Report<'_>) {
     // No plan is better, and the jobs run, slower than they could.
     let over = certificate.as_ref().and_then(job::detail::over);
     let notes = over.into_iter().chain(lines(Verdict::Noted));
-    report.noted("jobs", summary, lines(Verdict::Wrong), notes.collect());
+    Ok(Part::new(summary, lines(Verdict::Wrong)).noted(notes.collect()))
 }
 
 /// How many jobs go which way with all of their flows.

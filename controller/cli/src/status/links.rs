@@ -4,28 +4,26 @@ use std::collections::BTreeSet;
 
 use weft_proto::v1::{self as proto, DeratingCause, LinkState};
 
-use super::Report;
 use super::fabric::Declared;
+use super::{Part, Report};
+use crate::failure::Failure;
 use crate::link;
 use crate::words;
 
-/// Whether plans use every link that no operator set down, and all of it.
-pub(super) async fn links(declared: &Declared, report: &mut Report<'_>) {
+/// Looks whether plans use every link that no operator set down, and all of it.
+pub(super) async fn links(declared: &Declared, report: &Report<'_>) -> Result<Part, Failure> {
     if declared.too_many_links {
         let summary = "too many to look at: see weft link status";
-        return report.part("links", summary, Vec::new());
+        return Ok(Part::new(summary, Vec::new()));
     }
-    let connection = report.connection;
+    let connection = &report.connection;
     let ask = async |token| link::status::page(connection, token).await;
-    let links = match connection.every(ask, report.count("links")).await {
-        Ok(links) => links,
-        Err(failure) => return report.unknown("links", failure),
-    };
+    let links = connection.every(ask, report.count("links")).await?;
     let up = links.iter().filter(|it| it.state() == LinkState::Up);
     let derated = links.iter().filter_map(derated);
     let (up, derated) = (up.count(), derated.count());
     let summary = format!("{up} of {} carry traffic, {derated} derated", links.len());
-    report.part("links", summary, wrong(&links, &declared.set_down));
+    Ok(Part::new(summary, wrong(&links, &declared.set_down)))
 }
 
 /// What is wrong, links that are down first.

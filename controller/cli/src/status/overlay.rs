@@ -4,17 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weft_proto::v1 as proto;
 
-use super::Report;
+use super::{Part, Report};
+use crate::failure::Failure;
 use crate::{host, mac, vtep};
 
-/// Whether every leaf announces its VTEP.
-pub(super) async fn vteps(leaves: &[(String, String)], report: &mut Report<'_>) {
-    let connection = report.connection;
+/// Looks whether every leaf announces its VTEP.
+pub(super) async fn vteps(
+    leaves: &[(String, String)],
+    report: &Report<'_>,
+) -> Result<Part, Failure> {
+    let connection = &report.connection;
     let ask = async |token| vtep::page(connection, proto::Consistency::Linearizable, token).await;
-    let vteps = match connection.every(ask, report.count("VTEPs")).await {
-        Ok(vteps) => vteps,
-        Err(failure) => return report.unknown("vteps", failure),
-    };
+    let vteps = connection.every(ask, report.count("VTEPs")).await?;
     let announced: BTreeSet<_> = vteps.iter().map(|it| it.address.as_str()).collect();
     let silent = leaves.iter();
     let silent = silent.filter(|(_, vtep)| !announced.contains(vtep.as_str()));
@@ -23,38 +24,32 @@ pub(super) async fn vteps(leaves: &[(String, String)], report: &mut Report<'_>) 
         .collect();
     let (all, there) = (leaves.len(), leaves.len() - wrong.len());
     let summary = format!("{} announced, {there} of {all} leaves", announced.len());
-    report.part("vteps", summary, wrong);
+    Ok(Part::new(summary, wrong))
 }
 
-/// MAC addresses that move too often.
-pub(super) async fn macs(report: &mut Report<'_>) {
-    let connection = report.connection;
+/// Looks for MAC addresses that move too often.
+pub(super) async fn macs(report: &Report<'_>) -> Result<Part, Failure> {
+    let connection = &report.connection;
     let ask = async |token| mac::page(connection, token).await;
-    let macs = match connection.every(ask, report.count("MAC addresses")).await {
-        Ok(macs) => macs,
-        Err(failure) => return report.unknown("macs", failure),
-    };
+    let macs = connection.every(ask, report.count("MAC addresses")).await?;
     let wrong = macs.iter().map(|it| {
         let frozen = if it.frozen { ", and is frozen" } else { "" };
         format!("MAC {} moves too often in VNI {}{frozen}", it.mac, it.vni)
     });
     let wrong = wrong.collect();
     let summary = format!("{} move too often", macs.len());
-    report.part("macs", summary, wrong);
+    Ok(Part::new(summary, wrong))
 }
 
-/// IP addresses that several hosts have.
-pub(super) async fn hosts(report: &mut Report<'_>) {
-    let connection = report.connection;
+/// Looks for IP addresses that several hosts have.
+pub(super) async fn hosts(report: &Report<'_>) -> Result<Part, Failure> {
+    let connection = &report.connection;
     let request = proto::ListHostAddressesRequest {
         duplicates_only: true,
         ..proto::ListHostAddressesRequest::default()
     };
     let ask = async |token| host::page(connection, &request, token).await;
-    let hosts = match connection.every(ask, report.count("IP addresses")).await {
-        Ok(hosts) => hosts,
-        Err(failure) => return report.unknown("hosts", failure),
-    };
+    let hosts = connection.every(ask, report.count("IP addresses")).await?;
     let mut macs: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
     for it in &hosts {
         let address = (host::domain(it), it.ip.as_str());
@@ -66,5 +61,5 @@ pub(super) async fn hosts(report: &mut Report<'_>) {
     });
     let wrong = wrong.collect();
     let summary = format!("{} IP addresses at several hosts", macs.len());
-    report.part("hosts", summary, wrong);
+    Ok(Part::new(summary, wrong))
 }

@@ -1,33 +1,34 @@
 //! Replicas, their files, and their sessions.
 
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use futures::future::join_all;
 use weft_proto::v1::{self as proto, ReplicaRole, SessionState, Staleness};
 
-use super::Report;
-use crate::config;
-use crate::connection::{Connection, Page};
-use crate::dialog::PAGE_SIZE;
+use super::{Part, Report};
+use crate::config::replicas::{Compared, Difference};
+use crate::connection::Connection;
 use crate::failure::Failure;
-use crate::replica;
-use crate::words;
+use crate::progress::Progress;
+use crate::{peer, replica, words};
 
-/// Whether there is a leader, and every replica keeps up with it.
-pub(super) async fn replicas(report: &mut Report<'_>) {
-    let connection = report.connection;
-    let mut header = None;
+/// Looks whether there is a leader, and every replica keeps up with it.
+pub(super) async fn replicas(report: &Report<'_>) -> Result<Part, Failure> {
+    let connection = &report.connection;
+    let header = RefCell::new(None);
     let ask = async |token| {
         let page = replica::page(connection, token).await?;
-        header.clone_from(&page.header);
+        header.replace(page.header.clone());
         Ok(page)
     };
-    let replicas = match connection.every(ask, |_| ()).await {
-        Ok(replicas) => replicas,
-        Err(failure) => return report.unknown("replicas", failure),
-    };
-    let header: proto::ResponseHeader = header.unwrap_or_default();
-    report.replica = header.replica_id;
+    let replicas = connection.every(ask, |_| ()).await?;
+    let header: proto::ResponseHeader = header.into_inner().unwrap_or_default();
+    report.replica.set(header.replica_id);
+    report
+        .group
+        .replace(replicas.iter().map(|it| it.id).collect());
     let wrong = faults(&header, &replicas);
     let answering = replicas.iter().find(|it| it.answering);
     let summary = format!(
@@ -38,7 +39,7 @@ pub(super) async fn replicas(report: &mut Report<'_>) {
             .map_or_else(|| "none".to_owned(), |id| id.to_string()),
         words::or_dash(answering.and_then(|it| it.term))
     );
-    report.part("replicas", summary, wrong);
+    Ok(Part::new(summary, wrong))
 }
 
 /// Names what is wrong with replicas, a line for each fault.
@@ -74,96 +75,109 @@ fn faults(header: &proto::ResponseHeader, replicas: &[proto::Replica]) -> Vec<St
     wrong
 }
 
-/// Whether the files of the replicas that are given differ.
-pub(super) async fn config(report: &mut Report<'_>) {
-    let each = report.connection.each().len();
-    if each < 2 {
-        return report.part("config", "not compared: one address is given", Vec::new());
+/// Looks whether the files of the replicas differ. `given` is the number of addresses, `group` has the Raft ids of all replicas.
+pub(super) fn config(compared: &Compared, given: usize, group: &BTreeSet<u64>) -> Part {
+    let mut part = Part::skipped("config");
+    if given < 2 {
+        part.summary = "not compared: one address is given".to_owned();
+        return part;
     }
-    let group = match config::replicas::group(report.connection).await {
-        Ok(group) => group,
-        Err(failure) => return report.unknown("config", failure),
-    };
-    let compared = config::replicas::compared(report.connection, &group, report.progress).await;
-    let differ = compared
-        .differences
-        .iter()
-        .map(config::replicas::Difference::line);
-    let wrong: Vec<_> = differ.chain(compared.faults).collect();
-    let summary = format!("{each} of {} replicas are given", group.len());
-    report.part("config", summary, wrong);
+    part.known = !compared.ids.is_empty();
+    let all = group.len().max(given);
+    part.summary = format!("{} of {all} replicas are compared", compared.ids.len());
+    part.wrong = compared.differences.iter().map(Difference::line).collect();
+    let missing = group.difference(&compared.ids).count();
+    // One that is given and does not answer stands beside the replicas.
+    if let Some(ungiven) = missing.checked_sub(compared.silent.len() + 1) {
+        let line = format!("{} replicas are not among the addresses", ungiven + 1);
+        part.wrong.push(line);
+    }
+    part
 }
 
-/// Sessions of every replica that is given: each has its own.
-pub(super) async fn peers(report: &mut Report<'_>) {
-    let (mut wrong, mut count, mut up) = (Vec::new(), 0, 0);
-    let mut stale = BTreeMap::new();
-    let each = report.connection.each();
-    let mut failures = Vec::new();
-    for connection in &each {
-        let (id, peers) = match peers_of(connection, report.count("peers")).await {
-            Ok(answer) => answer,
-            Err(failure) => {
-                failures.push(failure);
-                continue;
-            }
-        };
-        for peer in peers {
-            if matches!(
-                peer.staleness(),
-                Staleness::Stale | Staleness::LongLivedStale
-            ) {
-                let name = peer.router_id().to_owned();
-                stale.insert(name, words::stale(peer.staleness()));
-            }
-            let Some(session) = peer.session else {
-                continue;
-            };
-            count += 1;
-            if session.state() == SessionState::Established {
-                up += 1;
-                continue;
-            }
-            let state = crate::peer::state(session.state());
-            let why = session.last_error.map(|it| format!(": {it}"));
-            let (address, why) = (session.address, why.unwrap_or_default());
-            wrong.push(format!("peer {address} is {state} at replica {id}{why}"));
+/// Looks at the sessions of every replica that is given: each has its own. Returns a line for each replica that does not answer, too.
+pub(super) async fn peers(
+    each: &[Connection],
+    progress: &Progress,
+) -> (Result<Part, Failure>, BTreeSet<String>) {
+    let count = |count| progress.say(format!("{count} peers so far"));
+    let answers = join_all(each.iter().map(|it| peers_of(it, count))).await;
+    let (mut seen, mut failures) = (Seen::default(), Vec::new());
+    for answer in answers {
+        match answer {
+            Ok((id, peers)) => seen.add(id, peers),
+            Err(failure) => failures.push(failure),
         }
     }
-    let stale = stale.iter();
-    wrong.extend(stale.map(|(name, stale)| format!("routes of peer {name} are {stale}")));
-    if failures.len() == each.len()
+    let silent = failures.len();
+    if silent == each.len()
         && let Some(failure) = failures.pop()
     {
-        return report.unknown("peers", failure);
+        return (Err(failure), BTreeSet::new());
     }
-    wrong.extend(failures.iter().map(ToString::to_string));
     let at = match each.len() {
         1 => String::new(),
-        replicas => format!(" at {replicas} replicas"),
+        all => format!(" at {} of {all} replicas", all - silent),
     };
-    let summary = format!("{up} of {count} sessions established{at}");
-    report.part("peers", summary, wrong);
+    let silent = failures.iter().map(ToString::to_string).collect();
+    (Ok(seen.part(&at)), silent)
+}
+
+/// Sessions of several replicas.
+#[derive(Default)]
+struct Seen {
+    count: usize,
+    up: usize,
+    wrong: Vec<String>,
+    /// Staleness of the routes of peers, by name.
+    stale: BTreeMap<String, &'static str>,
+}
+
+impl Seen {
+    /// Adds the peers as one replica sees them.
+    fn add(&mut self, id: u64, peers: Vec<proto::Peer>) {
+        for it in peers {
+            if matches!(it.staleness(), Staleness::Stale | Staleness::LongLivedStale) {
+                let name = it.router_id().to_owned();
+                self.stale.insert(name, words::stale(it.staleness()));
+            }
+            let Some(session) = it.session else {
+                continue;
+            };
+            self.count += 1;
+            if session.state() == SessionState::Established {
+                self.up += 1;
+                continue;
+            }
+            let state = peer::state(session.state());
+            let why = session.last_error.map(|it| format!(": {it}"));
+            let (address, why) = (session.address, why.unwrap_or_default());
+            let line = format!("peer {address} is {state} at replica {id}{why}");
+            self.wrong.push(line);
+        }
+    }
+
+    fn part(self, at: &str) -> Part {
+        let stale = self.stale.iter();
+        let stale = stale.map(|(name, stale)| format!("routes of peer {name} are {stale}"));
+        let wrong = self.wrong.into_iter().chain(stale).collect();
+        let summary = format!("{} of {} sessions established{at}", self.up, self.count);
+        Part::new(summary, wrong)
+    }
 }
 
 async fn peers_of(
     connection: &Connection,
     count: impl FnMut(usize),
 ) -> Result<(u64, Vec<proto::Peer>), Failure> {
-    let mut id = 0;
-    let ask = async |page_token| {
-        let mut client = connection.peers().await?;
-        let request = proto::ListPeersRequest {
-            page_size: PAGE_SIZE,
-            page_token,
-        };
-        let page = connection.answer(client.list_peers(request)).await?;
-        let page = Page::new(page.header, page.peers, page.next_page_token);
-        id = page.replica();
+    let id = Cell::new(0);
+    let ask = async |token| {
+        let page = peer::page(connection, token).await?;
+        id.set(page.replica());
         Ok(page)
     };
     let peers = connection.every(ask, count).await?;
-    Ok((id, peers))
+    Ok((id.get(), peers))
 }
 
 /// A replica that applies more later than the leader commits is behind: seconds of a busy fabric.
