@@ -9,7 +9,7 @@ use crate::connection::{Connection, Page};
 use crate::dialog::{Dialog, PAGE_SIZE};
 use crate::failure::Failure;
 use crate::output::{self, Row, or_dash};
-use crate::route::Consistency;
+use crate::route::{Consistency, missing};
 
 /// What can be asked of hosts.
 #[derive(Subcommand)]
@@ -58,7 +58,18 @@ async fn list(wanted: Wanted, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         ..proto::ListHostAddressesRequest::default()
     };
     let ask = async |connection: &Connection, token| page(connection, &request, token).await;
-    dialog.pages(ask).await
+    let check = async |connection: &Connection| {
+        let routes = proto::ListRoutesRequest {
+            consistency: request.consistency,
+            family: proto::AddressFamily::L2vpnEvpn.into(),
+            ..proto::ListRoutesRequest::default()
+        };
+        match request.vni {
+            Some(vni) => missing::check_vni(vni, &routes, connection).await,
+            None => Ok(()),
+        }
+    };
+    dialog.pages_or(ask, check).await
 }
 
 /// One page of claims.

@@ -1,6 +1,7 @@
 //! `weft route`: every path of every route, in FRR's notation.
 
 mod detail;
+pub(crate) mod missing;
 
 use clap::{Args, Subcommand, ValueEnum};
 use prost_types::Timestamp;
@@ -18,15 +19,16 @@ use crate::words;
 pub(crate) enum Command {
     /// Paths by key; `*>` marks the best one of each route.
     List(Wanted),
-    /// One route: its paths, which step put each behind, and to whom it was advertised or why not.
+    /// One route, or those of a MAC address: paths, which step put each behind, and to whom they were advertised or why not.
     Show(Shown),
 }
 
 /// Which route is wanted.
 #[derive(Args)]
 pub(crate) struct Shown {
-    /// Its key as `weft route list` prints it, or its name as `weft route list -o name` does.
-    key: String,
+    /// Its key as `weft route list` prints it, its name as `weft route list -o name` does, or a MAC address.
+    #[arg(value_name = "KEY", num_args = 1..=2, required = true)]
+    key: Vec<String>,
     /// l2vpn-evpn, ipv4-unicast, ipv6-unicast or rtc; by the form of the key if absent.
     #[arg(long, value_name = "FAMILY", value_parser = words::read_family)]
     family: Option<AddressFamily>,
@@ -130,14 +132,16 @@ impl From<Wanted> for proto::ListRoutesRequest {
 
 impl From<Shown> for proto::ListRoutesRequest {
     fn from(shown: Shown) -> Self {
+        let name = shown.key.join(" ");
+        let mac = words::mac(&name);
         // A name has the route distinguisher in front.
-        let (rd, key) = match shown.key.split_once(' ') {
+        let (rd, key) = match name.split_once(' ') {
             Some((rd, key)) => (Some(rd.to_owned()), key.to_owned()),
-            None => (None, shown.key),
+            None => (None, name),
         };
         // FRR's brackets are EVPN's; what is left is a prefix.
         let guess = match key.as_str() {
-            key if key.starts_with('[') => AddressFamily::L2vpnEvpn,
+            key if key.starts_with('[') || mac.is_some() => AddressFamily::L2vpnEvpn,
             key if key.contains(':') => AddressFamily::Ipv6Unicast,
             _ => AddressFamily::Ipv4Unicast,
         };
@@ -146,7 +150,8 @@ impl From<Shown> for proto::ListRoutesRequest {
             consistency: proto::Consistency::from(shown.consistency).into(),
             view: RouteView::Full.into(),
             family: shown.family.unwrap_or(guess).into(),
-            key: Some(key),
+            key: Some(key).filter(|_| mac.is_none()),
+            mac,
             rd: shown.rd.or(rd),
             ..Self::default()
         }
@@ -172,8 +177,12 @@ async fn show(request: proto::ListRoutesRequest, dialog: &mut Dialog<'_>) -> Res
     let connection = &dialog.connection;
     let ask = async |token| page(connection, &request, token).await;
     let found = connection.every(ask, |_| ()).await?;
+    if found.is_empty() && request.mac.is_some() {
+        missing::check(&request, connection).await?;
+    }
     if found.is_empty() {
-        let (rd, key) = (request.rd(), request.key());
+        let key = request.mac.as_deref().unwrap_or(request.key());
+        let rd = request.rd();
         let (name, family) = (format!("{rd} {key}"), words::family(request.family()));
         let reason = format!("key: there is no {} in {family}", name.trim());
         return Err(Failure::Refused(reason));
@@ -205,7 +214,8 @@ async fn list(request: proto::ListRoutesRequest, dialog: &mut Dialog<'_>) -> Res
         return dialog.follow(request, heard).await;
     }
     let ask = async |connection: &Connection, token| page(connection, &request, token).await;
-    dialog.pages(ask).await
+    let check = async |connection: &Connection| missing::check(&request, connection).await;
+    dialog.pages_or(ask, check).await
 }
 
 /// What an answer of a watch says of routes.

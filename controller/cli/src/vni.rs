@@ -76,8 +76,9 @@ async fn all(consistency: i32, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
     dialog.pages(ask).await
 }
 
-/// A list of one row, or of none if nobody is a member of the VNI.
+/// A list of one row. While it is watched, it has none as long as no route has the VNI.
 async fn one(request: proto::GetVniRequest, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    let is_watched = dialog.watch;
     let ask = async |connection: &Connection, _| {
         let mut client = connection.evpn().await?;
         match connection.status(client.get_vni(request)).await? {
@@ -86,7 +87,7 @@ async fn one(request: proto::GetVniRequest, dialog: &mut Dialog<'_>) -> Result<(
                 answer.resource.into_iter().collect(),
                 String::new(),
             )),
-            Err(status) if status.code() == Code::NotFound => {
+            Err(status) if is_watched && status.code() == Code::NotFound => {
                 Ok(Page::new(None, Vec::new(), String::new()))
             }
             Err(status) => Err(Failure::from_status(connection.address(), &status)),

@@ -32,6 +32,26 @@ const FAMILIES: [(AddressFamily, &str); 4] = [
     (AddressFamily::RouteTargetMembership, "rtc"),
 ];
 
+/// Reads a MAC address in one of its three notations: `00:00:5e:00:53:01`, `00-00-5e-00-53-01` or `0000.5e00.5301`. Returns the first
+/// of them; None: the text is no MAC address.
+pub(crate) fn mac(text: &str) -> Option<String> {
+    let (separator, width) = match text.find([':', '-', '.']) {
+        Some(2) if text.contains('-') => ('-', 2),
+        Some(2) => (':', 2),
+        Some(4) => ('.', 4),
+        _ => return None,
+    };
+    let groups = text.split(separator);
+    let is_group =
+        |group: &str| group.len() == width && group.bytes().all(|it| it.is_ascii_hexdigit());
+    if groups.clone().count() != 12 / width || !groups.clone().all(is_group) {
+        return None;
+    }
+    let digits = groups.collect::<String>().to_ascii_lowercase();
+    let pairs: Vec<&str> = (0..6).map(|at| &digits[2 * at..2 * at + 2]).collect();
+    Some(pairs.join(":"))
+}
+
 /// Nothing, `stale`, or `long-lived stale`.
 pub(crate) fn stale(staleness: Staleness) -> &'static str {
     match staleness {
@@ -110,6 +130,27 @@ mod tests {
             assert_eq!(family(number), name);
         }
         assert!(read_family("vpnv4").is_err());
+    }
+
+    #[test]
+    fn a_mac_address_has_three_notations() {
+        for text in ["00:00:5e:00:53:0A", "00-00-5E-00-53-0a", "0000.5e00.530a"] {
+            assert_eq!(mac(text).as_deref(), Some("00:00:5e:00:53:0a"), "{text}");
+        }
+        for text in [
+            "",
+            "00:00:5e:00:53",
+            "00:00:5e:00:53:0a:01",
+            "00:00-5e:00:53:0a",
+            "0000.5e00",
+            "0000.5e00.53é",
+            "2001:db8::/32",
+            "192.0.2.0/24",
+            "64496:RT:1",
+            "[3]:[0]:[32]:[192.0.2.1]",
+        ] {
+            assert_eq!(mac(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -67,6 +67,67 @@ async fn a_wait_ends_when_it_is_so_or_with_its_own_code() {
 }
 
 #[tokio::test]
+async fn a_wait_for_a_peer_that_cannot_come_ends_at_once() {
+    let begun = tokio::time::Instant::now();
+    for awaited in ["established", "down"] {
+        let unknown = ["peer", "wait", "203.0.113.9", "--for", awaited];
+        let failure = typed(&unknown).await.1.unwrap_err();
+        let text = "no such peer: 203.0.113.9; `weft peer list` has those that are known";
+        assert_eq!(
+            (failure.to_string().as_str(), failure.exit_code()),
+            (text, 1)
+        );
+    }
+    assert!(begun.elapsed() < Duration::from_secs(20));
+    // One in a listen range may still come.
+    let ranged = ["peer", "wait", "198.51.100.9", "--within", "0"];
+    let failure = typed(&ranged).await.1.unwrap_err();
+    assert_eq!(failure.to_string(), "198.51.100.9 is Idle after 0 s");
+    let down = ["peer", "wait", "198.51.100.9", "--for", "down"];
+    assert!(typed(&down).await.1.is_ok());
+}
+
+#[tokio::test]
+async fn what_nobody_knows_is_no_empty_table() {
+    let silent = "no route has the MAC address 00:00:5e:00:53:99; no peer has a session";
+    let list = ["route", "list"];
+    for (words, expected) in [
+        (&["--mac", "00:00:5e:00:53:99"][..], silent),
+        (
+            &["--peer", "203.0.113.9"],
+            "no such peer: 203.0.113.9; `weft peer list` has those that are known",
+        ),
+        (&["--vni", "9"], "no route has VNI 9"),
+    ] {
+        for format in ["table", "json"] {
+            let words = [&list[..], words, &["-o", format]].concat();
+            let (printed, result) = typed(&words).await;
+            let failure = result.unwrap_err();
+            assert_eq!((printed.as_str(), failure.exit_code()), ("", 1));
+            assert_eq!(failure.to_string(), expected);
+        }
+    }
+    for mac in ["00:00:5E:00:53:99", "00-00-5e-00-53-99", "0000.5e00.5399"] {
+        let failure = typed(&["route", "show", mac]).await.1.unwrap_err();
+        assert_eq!(
+            (failure.to_string().as_str(), failure.exit_code()),
+            (silent, 1)
+        );
+    }
+    let (printed, result) = typed(&["vni", "list", "--vni", "7"]).await;
+    assert_eq!((printed.as_str(), result.unwrap_err().exit_code()), ("", 1));
+}
+
+#[tokio::test]
+async fn a_name_of_two_words_may_be_two_arguments() {
+    let key = "[3]:[0]:[32]:[192.0.2.11]";
+    let failure = typed(&["route", "show", "192.0.2.11:2", key]).await.1;
+    let said = failure.unwrap_err().to_string();
+    assert!(said.contains("rd: Some(\"192.0.2.11:2\")"), "{said}");
+    assert!(said.contains(&format!("key: Some(\"{key}\")")), "{said}");
+}
+
+#[tokio::test]
 async fn a_vni_that_is_not_there_is_named() {
     let failure = typed(&["vni", "show", "7"]).await.1.unwrap_err();
     assert_eq!(failure.to_string(), "vni: no route tells of VNI 7");

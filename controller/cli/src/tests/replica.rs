@@ -97,6 +97,9 @@ impl peer_server::PeerService for Replica {
         match name.as_str() {
             "silent" => std::future::pending().await,
             "bad" => return Err(Status::invalid_argument("name: not an address")),
+            "203.0.113.9" | "198.51.100.9" => {
+                return Err(Status::not_found("name: there is no such peer"));
+            }
             _ => {}
         }
         let session = proto::PeerSession {
@@ -233,7 +236,11 @@ impl route_server::RouteService for Replica {
             };
             return Ok(Response::new(answer));
         }
-        if request.key() == "203.0.113.1/32" {
+        let unknown = request.key() == "203.0.113.1/32"
+            || request.mac() == "00:00:5e:00:53:99"
+            || request.peer() == "203.0.113.9"
+            || request.vni == Some(9);
+        if unknown {
             return Ok(Response::new(proto::ListRoutesResponse::default()));
         }
         let asked = format!("{request:?}");

@@ -66,6 +66,11 @@ impl config_server::ConfigService for Replica {
             (_, true) => (vec![value("strict", "false", default)], ""),
             (_, false) => (Vec::new(), ""),
         };
+        let range = request.subject.is_none().then(|| proto::ConfigValue {
+            subject: "listen_range 198.51.100.0/24".to_owned(),
+            ..value("peer_group", "leaves", group)
+        });
+        let values = values.into_iter().chain(range).collect();
         Ok(Response::new(proto::ListConfigValuesResponse {
             header: header(self.id),
             values,
