@@ -44,14 +44,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Import(import::Command),
     /// Have a job expire later, or earlier.
-    Renew {
-        /// Its name.
-        #[arg(add = completion::jobs())]
-        job: String,
-        /// Time from now until it expires, as in 90m.
-        #[arg(long, value_name = "TIME", value_parser = read_ttl)]
-        ttl: Duration,
-    },
+    Renew(Renew),
     /// Say that a job has ended. Its pins go with it.
     Delete {
         /// Its name.
@@ -70,6 +63,20 @@ pub(crate) struct Apply {
     dry_run: bool,
 }
 
+/// A lease.
+#[derive(Args)]
+pub(crate) struct Renew {
+    /// Its name.
+    #[arg(add = completion::jobs())]
+    job: String,
+    /// Time from now until it expires, as in 90m.
+    #[arg(long, value_name = "TIME", value_parser = read_ttl)]
+    ttl: Duration,
+    /// Job file with the hosts or ranks that the job has now, as after a requeue; the rest of the job stays. `-` is standard input.
+    #[arg(long, value_name = "FILE")]
+    members: Option<PathBuf>,
+}
+
 impl Command {
     /// Asks and prints.
     pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
@@ -79,7 +86,7 @@ impl Command {
             Self::Show { job, flows: false } => show(job, dialog).await,
             Self::Apply(apply) => apply.run(dialog).await,
             Self::Import(import) => import.run(dialog).await,
-            Self::Renew { job, ttl } => renew(job, ttl, dialog).await,
+            Self::Renew(renew) => renew.run(dialog).await,
             Self::Delete { job } => delete(job, dialog).await,
         }
     }
@@ -233,7 +240,7 @@ async fn replace(
 ) -> Result<Result<Option<proto::Job>, tonic::Status>, Failure> {
     let request = proto::UpdateJobRequest {
         resource: Some(job),
-        update_mask: Some(mask("*")),
+        update_mask: Some(mask(&["*"])),
         request_id,
         validate_only,
     };
@@ -261,20 +268,44 @@ pub(crate) async fn put(
     connection.change(question).await.map(drop)
 }
 
-async fn renew(name: String, ttl: Duration, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-    let job = proto::Job {
-        name: name.clone(),
-        ttl: Some(ttl),
-        ..proto::Job::default()
-    };
-    let answer = update(job, "ttl", &dialog.connection).await?;
-    let job = answer.resource.unwrap_or_default();
-    if !dialog.object(&job.object())? {
-        let revision = answer.header.unwrap_or_default().revision;
-        let (name, at) = (printable(&name), words::or_dash(job.expire_time));
-        writeln!(dialog.out, "job {name} expires {at}, revision {revision}")?;
+impl Renew {
+    async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+        let (job, fields) = self.changes(&mut io::stdin())?;
+        let name = printable(&job.name);
+        let answer = update(job, fields, &dialog.connection).await?;
+        let job = answer.resource.unwrap_or_default();
+        if !dialog.object(&job.object())? {
+            let revision = answer.header.unwrap_or_default().revision;
+            let at = words::or_dash(job.expire_time);
+            writeln!(dialog.out, "job {name} expires {at}, revision {revision}")?;
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// Returns the fields that change, and their names. `input` stands behind the name `-`.
+    fn changes(
+        self,
+        input: &mut dyn io::Read,
+    ) -> Result<(proto::Job, &'static [&'static str]), Failure> {
+        let mut job = proto::Job {
+            name: self.job,
+            ttl: Some(self.ttl),
+            ..proto::Job::default()
+        };
+        let Some(file) = self.members else {
+            return Ok((job, &["ttl"]));
+        };
+        let (file, members) = declared::read(&file, input)?;
+        if members.name != job.name {
+            let reason = format!(
+                "{file}: is of job {:?}, not of {:?}",
+                members.name, job.name
+            );
+            return Err(Failure::Refused(reason));
+        }
+        (job.host_names, job.ranks) = (members.host_names, members.ranks);
+        Ok((job, &["ttl", "host_names", "ranks"]))
+    }
 }
 
 /// Says what weft does with a job.
@@ -288,7 +319,7 @@ pub(crate) async fn set_mode(
         balance_mode: mode.into(),
         ..proto::Job::default()
     };
-    let answer = update(job, "balance_mode", &dialog.connection).await?;
+    let answer = update(job, &["balance_mode"], &dialog.connection).await?;
     if !dialog.object(&answer.resource.unwrap_or_default().object())? {
         let revision = answer.header.unwrap_or_default().revision;
         let (name, mode) = (printable(&name), balance::name(mode));
@@ -297,15 +328,15 @@ pub(crate) async fn set_mode(
     Ok(())
 }
 
-/// Gives a job one field as it is here.
+/// Gives a job some fields as they are here.
 async fn update(
     job: proto::Job,
-    field: &str,
+    fields: &[&str],
     connection: &Connection,
 ) -> Result<proto::UpdateJobResponse, Failure> {
     let request = proto::UpdateJobRequest {
         resource: Some(job),
-        update_mask: Some(mask(field)),
+        update_mask: Some(mask(fields)),
         request_id: request_id(),
         validate_only: false,
     };
@@ -343,9 +374,9 @@ pub(crate) async fn remove(
     connection.read(question).await
 }
 
-fn mask(path: &str) -> FieldMask {
+fn mask(paths: &[&str]) -> FieldMask {
     FieldMask {
-        paths: vec![path.to_owned()],
+        paths: paths.iter().map(|path| (*path).to_owned()).collect(),
     }
 }
 
@@ -475,6 +506,30 @@ train2  1      -      0       0      never    -                     -       -
         };
         assert_ne!(job.lasting(), changed.lasting());
         assert_ne!(job.lasting(), renewed.lasting());
+    }
+
+    #[test]
+    fn a_renewal_may_bring_the_hosts_or_ranks_of_a_file() {
+        let renew = |members: Option<&str>| Renew {
+            job: "train1".to_owned(),
+            ttl: read_ttl("1h").unwrap(),
+            members: members.map(PathBuf::from),
+        };
+        let (job, fields) = renew(None).changes(&mut io::empty()).unwrap();
+        assert_eq!((job.host_names.len(), fields), (0, &["ttl"][..]));
+        let text = "name: train1\npriority: 7\nhost_names: [h3, h4]\n";
+        let renewed = renew(Some("-")).changes(&mut text.as_bytes()).unwrap();
+        let (job, fields) = renewed;
+        assert_eq!(job.host_names, ["h3", "h4"]);
+        assert_eq!(fields, ["ttl", "host_names", "ranks"]);
+        assert_eq!(
+            (job.priority, job.ttl.map(|it| it.seconds)),
+            (0, Some(3_600))
+        );
+        let other = "name: train2\nhost_names: [h3]\n";
+        let refused = renew(Some("-")).changes(&mut other.as_bytes());
+        let text = "standard input: is of job \"train2\", not of \"train1\"";
+        assert_eq!(refused.unwrap_err().to_string(), text);
     }
 
     #[test]
