@@ -1,8 +1,9 @@
 #!/bin/sh
 # Declares the pods of a job to weft, renews it, or says that it has ended:
 #   hook.sh start|renew|stop
-# Exits 0 within a second whatever weft and Kubernetes do, and says what came of it in one line on standard error. launch.sh, which has
-# time, calls it with --bounded behind the verb: then it takes as long as they do, and its exit code says what came of it.
+# Exits 0 within a second whatever weft and Kubernetes do, and says what came of it in one line on standard error. If no replica answers, a
+# process that nobody waits for tries again for six seconds. launch.sh, which has time, calls it with --bounded behind the verb: then it
+# takes as long as they do, and its exit code says what came of it.
 #
 #   WEFT_JOB        name of the job. REQUIRED
 #   WEFT_SELECTOR   labels of its pods, as in job-name=train-42. REQUIRED to start
@@ -20,17 +21,33 @@
 here=$(dirname "$0")
 verb=${1-}
 
+# The pods as a job file for weft.
+job() {
+    # In a pod kubectl uses the service account only as long as no option is about its connection: none is given.
+    pods=$(kubectl get pods ${WEFT_NAMESPACE:+--namespace "$WEFT_NAMESPACE"} \
+        --selector "${WEFT_SELECTOR-}" --output json) || return
+    printf '%s\n' "$pods" | python3 "$here/job.py"
+}
+
+# renew OPTION...
+renew() {
+    weft --timeout 1 job renew "${WEFT_JOB-}" --ttl "${WEFT_TTL_SECS:-3600}s" "$@"
+}
+
 # All that can fail or hang.
 bounded() {
     case $verb in
     start)
-        # In a pod kubectl uses the service account only as long as no option is about its connection: none is given.
-        pods=$(kubectl get pods ${WEFT_NAMESPACE:+--namespace "$WEFT_NAMESPACE"} \
-            --selector "${WEFT_SELECTOR-}" --output json) || return
-        job=$(printf '%s\n' "$pods" | python3 "$here/job.py") || return
+        job=$(job) || return
         printf '%s\n' "$job" | weft --timeout 1 job apply -
         ;;
-    renew) weft --timeout 1 job renew "${WEFT_JOB-}" --ttl "${WEFT_TTL_SECS:-3600}s" ;;
+    renew)
+        renew </dev/null || return
+        # A pod that was replaced has other addresses. Until all are there, the job stays as it is.
+        if [ -n "${WEFT_SELECTOR-}" ] && job=$(job); then
+            printf '%s\n' "$job" | renew --members -
+        fi
+        ;;
     stop) weft --timeout 1 job delete "${WEFT_JOB-}" ;;
     *)
         echo "start, renew or stop is needed"
@@ -39,17 +56,44 @@ bounded() {
     esac
 }
 
+# Until weft answers.
+again() {
+    while :; do
+        timeout -s KILL 2 sh "$0" "$verb" --bounded
+        case $? in
+        2 | 124 | 137) sleep 0.3 ;;
+        *) return ;;
+        esac
+    done
+}
+
+# It holds nothing of what the caller waits for, and is in no process group that the caller ends.
+later() {
+    echo "trying again in the background"
+    setsid timeout -s KILL 6 sh "$0" "$verb" --again </dev/null >/dev/null 2>&1 &
+}
+
 tell() {
     timeout -s KILL 0.6 sh "$0" "$verb" --bounded 2>&1
     case $? in
-    124 | 137) echo "no answer within 0.6 s" ;;
+    2) later ;;
+    124 | 137)
+        echo "no answer within 0.6 s"
+        later
+        ;;
     esac
 }
 
-if [ "${2-}" = --bounded ]; then
+case ${2-} in
+--bounded)
     bounded
     exit
-fi
+    ;;
+--again)
+    again
+    exit
+    ;;
+esac
 # Nothing that weft started and left behind is waited for.
 said=$({ tell | timeout -s KILL 0.85 head -c 400 | tr '\n' ' '; } 2>/dev/null)
 echo "weft: ${WEFT_JOB-}: ${said:-no answer in time}" >&2

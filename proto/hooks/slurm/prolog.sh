@@ -1,6 +1,7 @@
 #!/bin/sh
 # PrologSlurmctld: declares a job to weft. Exits 0 within a second whatever weft does, and says what came of it in one line on
-# standard error and in syslog: the job starts as it would without weft.
+# standard error and in syslog: the job starts as it would without weft. If no replica answers, as while they elect a leader, a process
+# that nobody waits for tries again for six seconds. After that renew.sh declares the job.
 #
 # From the environment of slurmctld, or from /etc/default/weft:
 #   WEFT_ADDRESS    replicas, as in 10.255.1.1:7401,10.255.1.2:7401; or WEFT_CONTEXT and WEFT_CONFIG, for no HOME is handed to this script
@@ -10,8 +11,7 @@
 #   WEFT_OCTETS     octets of the buffer of a rank; 1073741824
 #   SLURM_CONF      where slurm.conf is, if not where Slurm looks by itself: it is not handed to this script
 
-# All that can fail or hang.
-bounded() {
+settings() {
     settings=${WEFT_SETTINGS:-/etc/default/weft}
     if [ -r "$settings" ]; then
         set -a
@@ -19,16 +19,16 @@ bounded() {
         . "$settings"
         set +a
     fi
-    if [ "${SLURM_JOB_NUM_NODES:-2}" = 1 ]; then
-        echo "one node: no spine carries anything"
-        return
-    fi
+}
+
+# The job as a file for weft.
+job() {
     hosts=$(scontrol show hostnames "${SLURM_JOB_NODELIST-}" | sed 's/.*/"&"/' | paste -sd, -)
     if [ -z "$hosts" ]; then
-        echo "no host names: ${SLURM_JOB_NODELIST-}"
+        echo "no host names: ${SLURM_JOB_NODELIST-}" >&2
         return 1
     fi
-    weft --timeout 1 job apply - <<END
+    cat <<END
 name: slurm-${SLURM_JOB_ID-}
 ttl: ${WEFT_TTL_SECS:-86400}s
 priority: ${WEFT_PRIORITY:-0}
@@ -38,17 +38,73 @@ groups:
 END
 }
 
+# All that can fail or hang.
+bounded() {
+    settings
+    if [ "${SLURM_JOB_NUM_NODES:-2}" = 1 ]; then
+        echo "one node: no spine carries anything"
+        return
+    fi
+    job=$(job) || return
+    weft --timeout 1 job apply - <<END
+$job
+END
+}
+
+# False if the job neither starts nor runs any more. Where Slurm does not answer, it may.
+runs() {
+    found=$(timeout -s KILL 2 squeue --all --noheader --states=CONFIGURING,RUNNING --jobs="${SLURM_JOB_ID-}" --format=%A) || return 0
+    [ -n "$found" ]
+}
+
+# Until weft answers, or the job has ended. What was declared too late is taken back.
+again() {
+    settings
+    while runs; do
+        timeout -s KILL 2 sh "$0" --bounded
+        code=$?
+        case $code in
+        2 | 124 | 137) sleep 0.3 ;;
+        *)
+            timeout -s KILL 0.05 logger -t weft -- "slurm-${SLURM_JOB_ID-}: tried again: exit code $code" >/dev/null 2>&1
+            runs || sh "$(dirname "$0")/epilog.sh" --bounded
+            return
+            ;;
+        esac
+    done
+}
+
+# It holds nothing of what slurmctld waits for, and is in no process group that slurmctld ends.
+later() {
+    echo "trying again in the background"
+    setsid timeout -s KILL 6 sh "$0" --again </dev/null >/dev/null 2>&1 &
+}
+
 tell() {
     timeout -s KILL 0.6 sh "$0" --bounded 2>&1
     case $? in
-    124 | 137) echo "no answer within 0.6 s" ;;
+    2) later ;;
+    124 | 137)
+        echo "no answer within 0.6 s"
+        later
+        ;;
     esac
 }
 
-if [ "${1-}" = --bounded ]; then
+case ${1-} in
+--job)
+    job
+    exit
+    ;;
+--bounded)
     bounded
     exit
-fi
+    ;;
+--again)
+    again
+    exit
+    ;;
+esac
 # Nothing that weft started and left behind is waited for.
 said=$({ tell | timeout -s KILL 0.85 head -c 400 | tr '\n' ' '; } 2>/dev/null)
 line="slurm-${SLURM_JOB_ID-}: ${said:-no answer in time}"

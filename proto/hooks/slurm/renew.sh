@@ -1,7 +1,8 @@
 #!/bin/sh
-# Deletes the jobs that weft still has and Slurm no longer, as when weft did not answer their epilog; renews the ttl of every job that
-# runs, and declares those that weft does not know, as when it did not answer their prolog. weft-renew.timer runs it on the controller
-# every 15 minutes, which has to be less than WEFT_TTL_SECS. No job waits for it. One weft serves one cluster: names are numbers of jobs.
+# Deletes the jobs that weft still has and Slurm no longer runs, as when weft did not answer their epilog. Renews the ttl of every job that runs,
+# with the hosts on which it runs, which a requeue may have changed while weft did not answer. Then declares those that weft does not know.
+# weft-renew.timer runs it on the controller every 15 minutes, which has to be less than WEFT_TTL_SECS. No job waits for it. One weft
+# serves one cluster: names are numbers of jobs.
 #
 # From the environment, or from /etc/default/weft: what prolog.sh has.
 
@@ -15,7 +16,9 @@ fi
 here=$(dirname "$0")
 # What weft has is read first: a job that begins meanwhile is not taken for one that has ended.
 known=$(timeout -k 0.1 10 weft --timeout 5 job list -o name </dev/null)
-if [ -n "$known" ] && active=$(timeout 30 squeue --all --noheader --format=%A); then
+if [ -n "$known" ] && active=$(timeout 30 squeue --all --noheader --format='%A %T'); then
+    # One that was requeued and waits has no hosts any more.
+    active=$(echo "$active" | sed -e '/ PENDING$/d' -e '/ REQUEUE/d' -e '/ SPECIAL_EXIT$/d' -e 's/ .*//')
     active=" $(echo "$active" | tr '\n' ' ') "
     for name in $known; do
         job=${name#slurm-}
@@ -34,27 +37,51 @@ if [ -n "$known" ] && active=$(timeout 30 squeue --all --noheader --format=%A); 
         esac
     done
 fi
-# shellcheck disable=SC2016
-timeout 30 squeue --all --noheader --states=RUNNING --format='%A %D %N' | while read -r job nodes hosts; do
-    if [ "$nodes" = 1 ]; then
+running=$(timeout 30 squeue --all --noheader --states=RUNNING --format='%A %D %N')
+
+# Gives a job its ttl and its hosts: renew JOB HOSTS.
+renew() {
+    members=$(SLURM_JOB_ID=$1 SLURM_JOB_NODELIST=$2 timeout -k 0.1 10 sh "$here/prolog.sh" --job </dev/null)
+    set -- timeout -k 0.1 10 weft --timeout 5 job renew "slurm-$1" --ttl "${WEFT_TTL_SECS:-86400}s"
+    if [ -n "$members" ]; then
+        printf '%s\n' "$members" | "$@" --members - >&2
+    else
+        "$@" </dev/null >&2
+    fi
+}
+
+unknown=" "
+while read -r job nodes hosts; do
+    if [ "${nodes:-1}" = 1 ]; then
         continue
     fi
-    timeout -k 0.1 10 weft --timeout 5 job renew "slurm-$job" --ttl "${WEFT_TTL_SECS:-86400}s" </dev/null >&2
+    renew "$job" "$hosts"
     case $? in
     0) ;;
-    # Refused: it does not know the job, which may have ended meanwhile.
-    1)
-        if [ -z "$(timeout 30 squeue --all --noheader --states=RUNNING --jobs="$job" --format=%A </dev/null)" ]; then
-            continue
-        fi
-        SLURM_JOB_ID=$job SLURM_JOB_NUM_NODES=$nodes SLURM_JOB_NODELIST=$hosts \
-            timeout -k 0.1 10 sh "$here/prolog.sh" --bounded </dev/null >&2
-        ;;
+    # Refused: weft does not know the job, or another one still has its hosts.
+    1) unknown="$unknown$job " ;;
     # Nobody answers: there is another time.
     *)
         echo "weft: no answer; jobs from slurm-$job on are not renewed" >&2
-        break
+        exit 0
         ;;
     esac
-done
+done <<END
+$running
+END
+# After all others have moved to their hosts.
+while read -r job nodes hosts; do
+    case $unknown in
+    *" ${job:--} "*) ;;
+    *) continue ;;
+    esac
+    # It may have ended meanwhile.
+    if [ -z "$(timeout 30 squeue --all --noheader --states=RUNNING --jobs="$job" --format=%A </dev/null)" ]; then
+        continue
+    fi
+    SLURM_JOB_ID=$job SLURM_JOB_NUM_NODES=$nodes SLURM_JOB_NODELIST=$hosts \
+        timeout -k 0.1 10 sh "$here/prolog.sh" --bounded </dev/null >&2
+done <<END
+$running
+END
 exit 0

@@ -56,13 +56,25 @@ impl Programs {
 
     /// A weft that keeps what it is given.
     fn kept(&self) {
-        let (words, file) = (self.path("words"), self.path("job"));
+        let [words, file, members] = ["words", "job", "members"].map(|it| self.path(it));
         let text = format!(
-            "echo \"$*\" >>{}\ncase $* in *apply*) cat >{};; esac\necho done",
+            "echo \"$*\" >>{}\ncase $* in *apply*) cat >{};; *members*) cat >{};; esac\necho done",
             words.display(),
-            file.display()
+            file.display(),
+            members.display()
         );
         self.script("weft", &text);
+    }
+
+    /// Waits until a file is there, as another process writes it.
+    fn wait_for(&self, name: &str) {
+        let until = format!(
+            "until [ -e {} ]; do sleep 0.05; done",
+            self.path(name).display()
+        );
+        let mut waiting = Command::new(found("timeout").unwrap());
+        let waited = waiting.args(["20", "sh", "-c", &until]).status().unwrap();
+        assert!(waited.success(), "no {name}");
     }
 
     /// The words that weft was called with, a line for each call.
@@ -72,9 +84,13 @@ impl Programs {
 
     /// The job that weft was given.
     fn job(&self) -> proto::Job {
-        crate::job::declared::read(&self.path("job"), &mut std::io::empty())
-            .unwrap()
-            .1
+        self.read("job")
+    }
+
+    /// A job file that weft was given.
+    fn read(&self, name: &str) -> proto::Job {
+        let read = crate::job::declared::read(&self.path(name), &mut std::io::empty());
+        read.unwrap().1
     }
 
     /// Runs a hook without its own limit: what it says and does is the same on a machine that has much else to do.
@@ -359,7 +375,7 @@ fn jobs_that_run_are_renewed_and_unknown_ones_declared() {
     programs.script("weft", &text);
     let ended = programs.run("slurm/renew.sh", &[], &[("WEFT_TTL_SECS", "3600")]);
     assert_eq!(ended.code, Some(0), "{}", ended.said);
-    let renew = |job| format!("--timeout 5 job renew slurm-{job} --ttl 3600s\n");
+    let renew = |job| format!("--timeout 5 job renew slurm-{job} --ttl 3600s --members -\n");
     let list = "--timeout 5 job list -o name\n";
     let (first, second) = (renew(4711), renew(4713));
     let expected = format!("{list}{first}{second}--timeout 1 job apply -\n");
@@ -384,6 +400,106 @@ fn jobs_that_run_are_renewed_and_unknown_ones_declared() {
     assert_eq!((ended.code, programs.words()), (Some(0), expected));
 }
 
+/// A job that is requeued runs on other hosts, as weft hears of neither its end nor its new begin.
+#[test]
+fn a_job_that_was_requeued_moves_to_the_hosts_on_which_it_runs() {
+    let programs = Programs::new();
+    let (words, members) = (programs.path("words"), programs.path("members"));
+    // Job 43 has the hosts of job 42 of before: it is declared when those are free.
+    programs.script("squeue", "printf '43 2 n1,n2\\n42 2 n3,n4\\n'");
+    programs.script("scontrol", "echo \"$3\" | tr , '\\n'");
+    let text = format!(
+        "echo \"$*\" >>{}\ncase $* in *slurm-43*) exit 1;; *members*) cat >{};; *apply*) cat >{};; esac",
+        words.display(),
+        members.display(),
+        programs.path("job").display()
+    );
+    programs.script("weft", &text);
+    let ended = programs.run("slurm/renew.sh", &[], &[]);
+    assert_eq!(ended.code, Some(0), "{}", ended.said);
+    let moved = programs.read("members");
+    assert_eq!(
+        (moved.name.as_str(), moved.host_names.join(",")),
+        ("slurm-42", "n3,n4".to_owned())
+    );
+    let declared = programs.job();
+    assert_eq!(
+        (declared.name.as_str(), declared.host_names.join(",")),
+        ("slurm-43", "n1,n2".to_owned())
+    );
+    let words = programs.words();
+    let order = [
+        "job list",
+        "renew slurm-43",
+        "renew slurm-42",
+        "job apply -",
+    ];
+    let places = order.map(|it| words.find(it).unwrap_or_else(|| panic!("no {it}: {words}")));
+    assert!(places.is_sorted(), "{words}");
+    // The lease is renewed also if the hosts are not known.
+    fs::remove_file(programs.path("words")).unwrap();
+    programs.script("scontrol", "exit 1");
+    programs.run("slurm/renew.sh", &[], &[]);
+    let plain = "--timeout 5 job renew slurm-42 --ttl 86400s\n";
+    assert!(programs.words().contains(plain), "{}", programs.words());
+}
+
+#[test]
+fn a_hook_that_nobody_answers_is_repeated_behind_its_caller() {
+    for (hook, words) in [
+        ("slurm/prolog.sh", &[][..]),
+        ("slurm/epilog.sh", &[]),
+        ("kubernetes/hook.sh", &["start"]),
+        ("kubernetes/hook.sh", &["stop"]),
+    ] {
+        let programs = Programs::new();
+        // Nobody answers twice; a prolog's job starts, and that of an epilog has ended.
+        let states = if hook.ends_with("epilog.sh") {
+            ""
+        } else {
+            "echo 4711"
+        };
+        programs.script("squeue", states);
+        let path = |name| programs.path(name).display().to_string();
+        let text = format!(
+            "[ -e {0} ] && echo \"$*\" >{2} && exit; [ -e {1} ] && : >{0}; : >{1}; echo no answer; exit 2",
+            path("second"),
+            path("first"),
+            path("done")
+        );
+        programs.script("weft", &text);
+        let ended = programs.run(hook, words, &[]);
+        assert_eq!(ended.code, Some(0), "{hook}: {}", ended.said);
+        assert!(ended.took < ROOM, "{hook}: {:?}", ended.took);
+        assert!(
+            ended.said.ends_with("trying again in the background \n"),
+            "{}",
+            ended.said
+        );
+        programs.wait_for("done");
+    }
+}
+
+#[test]
+fn a_hook_is_not_repeated_for_a_job_that_is_over_or_runs_again() {
+    for (hook, squeue) in [("slurm/prolog.sh", ":"), ("slurm/epilog.sh", "echo 4711")] {
+        let programs = Programs::new();
+        programs.kept();
+        programs.script("squeue", squeue);
+        programs.run(hook, &["--again"], &[]);
+        assert_eq!(programs.words(), "", "{hook}");
+    }
+    // The job ends while its prolog is repeated: what came too late is taken back.
+    let programs = Programs::new();
+    programs.kept();
+    let asked = programs.path("asked");
+    let squeue = format!("[ -e {0} ] || echo 4711; : >{0}", asked.display());
+    programs.script("squeue", &squeue);
+    programs.run("slurm/prolog.sh", &["--again"], &[]);
+    let expected = "--timeout 1 job apply -\n--timeout 1 job delete slurm-4711\n";
+    assert_eq!(programs.words(), expected);
+}
+
 #[test]
 fn jobs_whose_end_nobody_heard_are_deleted() {
     let programs = Programs::new();
@@ -393,15 +509,15 @@ fn jobs_whose_end_nobody_heard_are_deleted() {
         words.display()
     );
     programs.script("weft", &text);
-    // One waits, one runs.
+    // One was requeued and waits, one runs.
     programs.script(
         "squeue",
-        "case $* in *RUNNING*) echo 4712 1 h1;; *) printf '4711\\n4712\\n';; esac",
+        "case $* in *RUNNING*) echo 4712 1 h1;; *) printf '4711 PENDING\\n4712 RUNNING\\n';; esac",
     );
     let ended = programs.run("slurm/renew.sh", &[], &[]);
     assert_eq!(ended.code, Some(0), "{}", ended.said);
     let delete = |job| format!("--timeout 5 job delete slurm-{job}\n");
-    assert_eq!(programs.words(), delete(4710) + &delete(47));
+    assert_eq!(programs.words(), delete(4710) + &delete(4711) + &delete(47));
     // weft does not answer any more: the others are not asked for.
     fs::remove_file(&words).unwrap();
     let silent = format!("{text}; exit 2");
@@ -448,6 +564,15 @@ fn pods_are_ranks_by_address_and_vni() {
     assert_eq!(nics(&job), expected);
     assert_eq!((job.name.as_str(), job.priority), ("train-42", 3));
     assert_eq!(job.ttl.map(|it| it.seconds), Some(3_600));
+    // A pod that was replaced has other addresses.
+    fs::write(
+        programs.path("pods.json"),
+        PODS.replace("192.0.2.3", "192.0.2.7"),
+    )
+    .unwrap();
+    programs.bounded("kubernetes/hook.sh", &["renew"], &[]);
+    let moved = programs.read("members");
+    assert_eq!(nics(&moved)[2], "192.0.2.7 100");
     // Four ranks in a pod, two on a NIC.
     programs.bounded("kubernetes/hook.sh", &["start"], &[("WEFT_RANKS", "4")]);
     let job = programs.job();
