@@ -1,7 +1,7 @@
 // The page: which view is shown, what keeps it current, and its frame.
 import { html, nothing, render } from "./lit-html.js";
 import { get, leafPlan, list, watch } from "./api.js";
-import { SMALL_MAX, begunSnapshot, empty, follow, sharesByLeaf, wrong } from "./model.js";
+import { LINKS_MAX, SMALL_MAX, begunSnapshot, empty, follow, sharesByLeaf, wrong } from "./model.js";
 import { status } from "./status.js";
 import { peer, peers } from "./peers.js";
 import { glass } from "./glass.js";
@@ -76,6 +76,7 @@ function draw() {
     waiting = false;
     drawings += 1;
     askPlans();
+    askLinks();
     const faults = wrong(model).length;
     document.title = faults ? `(${faults}) weft` : "weft";
     render(frame(faults), document.getElementById("app"));
@@ -147,6 +148,20 @@ function askPlans() {
   model.shares = (!known?.error && known?.answer) || new Map();
   if (known?.error && model.connected) model.failed.plans = known.error.message;
   else delete model.failed.plans;
+}
+
+/** What is seen of links, as far as they are few enough to be asked for. */
+function askLinks() {
+  model.linkStatuses = undefined;
+  delete model.failed["statuses of links"];
+  if (!model.links.size || model.links.size > LINKS_MAX) return;
+  const age = model.switches.size <= SMALL_MAX ? 2_000 : 30_000;
+  const known = page.ask("links", async () => {
+    const { found } = await list("/v1/linkStatuses", "link_statuses", { page_size: 10_000 });
+    return new Map(found.map((it) => [it.link_name, it]));
+  }, age);
+  if (!known.error) model.linkStatuses = known.answer;
+  else if (model.connected) model.failed["statuses of links"] = known.error.message;
 }
 
 let settled = 0;
@@ -225,6 +240,7 @@ watch({
     if (told.declared) page.stale("job");
     if (told.fabric) {
       page.stale("plan");
+      page.stale("links");
       if (!answer.snapshot) {
         model.unsettled = true;
         settled = performance.now() + SETTLED_MS;

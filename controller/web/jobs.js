@@ -7,8 +7,21 @@ import { ahead, byName, size, word } from "./model.js";
 const LEVELS = {
   JOB_PLAN_STATE_PINNED: "good", JOB_PLAN_STATE_PENDING: "warn", JOB_PLAN_STATE_UNRESOLVED: "warn", JOB_PLAN_STATE_INFEASIBLE: "bad",
 };
-const state = (plan) => plan ? mark(LEVELS[plan.state] ?? "quiet", word(plan.state, "JOB_PLAN_STATE_")) : "";
-const pinned = (plan) => plan ? `${plan.pinned_flow_count} of ${plan.flow_count}` : "";
+/** Pins that leaves do not have are not good yet. */
+const level = (plan) => plan.state === "JOB_PLAN_STATE_PINNED" && plan.unprogrammed_reasons.length ? "warn" : LEVELS[plan.state] ?? "quiet";
+const state = (plan) => plan ? mark(level(plan), word(plan.state, "JOB_PLAN_STATE_")) : "";
+/** Flows that go by pins which leaves have, of all; "-": nobody knows what the leaves have. `weft job list` counts alike. */
+const byPins = (plan) => {
+  if (!plan) return "";
+  const { programmed_flow_count: programmed, flow_count: all } = plan;
+  const known = programmed + plan.weighted_flow_count + plan.own_routing_flow_count;
+  const open = plan.pinned_flow_count > 0 && programmed === 0 && known < all;
+  return `${open ? "-" : programmed} of ${all}`;
+};
+const whyNot = (plan) => {
+  const reasons = [plan?.reason, ...plan?.unprogrammed_reasons ?? []].filter(Boolean).join("; ");
+  return reasons && foreign(reasons);
+};
 
 /** What decides the lower bound. */
 const BOUNDS = {
@@ -42,11 +55,11 @@ export function jobs(page) {
   return html`<h1>Jobs</h1>
     ${fault(known)}
     ${known.answer?.certificate ? html`${certificate(known.answer.certificate)}<h2>Each job</h2>` : nothing}
-    ${table(["Job", "Hosts or ranks", "Groups", "Flows declared", "Expires", "Plan", "Flows pinned", "Why not"], all.slice(0, JOBS_MAX).map((it) => {
+    ${table(["Job", "Hosts or ranks", "Groups", "Flows declared", "Expires", "Plan", "Flows by pins", "Why not"], all.slice(0, JOBS_MAX).map((it) => {
       const plan = known.answer?.plans.get(it.name);
       return [
         link("jobs", it.name), who(it), brief(it.groups), it.flows.length, it.expire_time ? ahead(it.expire_time, model.header) : "never",
-        state(plan), pinned(plan), foreign(plan?.reason ?? ""),
+        state(plan), byPins(plan), whyNot(plan),
       ];
     }), model.heard ? html`No job is declared: <code>weft job apply job.yaml</code> declares one.` : "…")}
     ${more(all.length - JOBS_MAX, "/v1/jobs")}`;
@@ -85,7 +98,7 @@ export function job(page, name) {
   return html`${head}
     ${fault(known)}
     ${facts([
-      ["Plan", state(plan)], ["Flows pinned", pinned(plan)], ["Why not", plan?.reason && foreign(plan.reason)],
+      ["Plan", state(plan)], ["Flows planned to be pinned", plan ? `${plan.pinned_flow_count} of ${plan.flow_count}` : ""], ["Flows by pins", byPins(plan)], ["Why not", whyNot(plan)],
       ["Hashing", plan?.hashed_load && html`the busiest link, at ${toSwitch(plan.hashed_load.leaf_name)}, is full to ${load(plan.hashed_load.even_load)} if every link gets its share, and to
         ${load(plan.hashed_load.most_load)} at most, but for one hash of a hundred`],
       ["Mode", it.balance_mode === "BALANCE_MODE_UNSPECIFIED" ? "" : word(it.balance_mode, "BALANCE_MODE_")],

@@ -2,7 +2,7 @@
 import { html, nothing, svg } from "./lit-html.js";
 import { list } from "./api.js";
 import { asked, facts, folded, foreign, labels, link as to, table, toSwitch } from "./parts.js";
-import { SMALL_MAX, byName, carries, isSetDown, percent, rate, silent } from "./model.js";
+import { SMALL_MAX, byName, carries, downText, isDown, isSetDown, percent, rate, silent } from "./model.js";
 
 /** Which tier a switch is drawn in: 0 is nearest to the hosts. */
 export const tier = (it) => it.tier ? it.tier - 1 : it.role === "SWITCH_ROLE_LEAF" ? 0 : 1;
@@ -45,7 +45,7 @@ export function map(page) {
   const links = [...model.links.values()];
   const down = links.filter((it) => isSetDown(model, it));
   const drawn = small ? links : [...new Set([...down.slice(0, DOWN_MAX), ...links.filter((it) => it.name === chosenLink || touches(it, chosen))])];
-  const idle = drawn.filter((it) => !isSetDown(model, it) && carries(model, it) === 0).length;
+  const idle = drawn.filter((it) => isIdle(model, it)).length;
   const widest = Math.max(...drawn.map((it) => carries(model, it) ?? 0));
   const labelled = drawn.filter((it) => it.name === chosenLink || touches(it, chosen));
   const choose = ({ target }) => { location.hash = target.value ? `#/map?switch=${encodeURIComponent(target.value)}` : "#/map"; };
@@ -54,7 +54,7 @@ export function map(page) {
       ${small ? nothing : "The links of a chosen switch are drawn, and those that are set down."}
       <label>Switch <select @change=${choose}><option value="">all</option>${switches.sort(byName).map((it) => html`<option value=${it.name} ?selected=${it.name === chosen}>${it.name}</option>`)}</select></label></p>
     <div class="map"><svg viewBox="0 0 ${WIDTH} ${height}" role="group" aria-label="Switches and links">
-      ${drawn.map((it) => drawnLink(it, places, carries(model, it), widest, it.name === chosenLink, isSetDown(model, it)))}
+      ${drawn.map((it) => drawnLink(model, it, places, widest, it.name === chosenLink))}
       ${[...places.values()].map((place) => drawnSwitch(place, place.it.name === chosen, silent(model, place.it)))}
       ${rows.map(({ first, last, y }) => svg`<text x=${MARGIN - 6} y=${y} text-anchor="end">${short(first)}</text><text x=${WIDTH - MARGIN + 6} y=${y}>${short(last)}</text>`)}
       ${labelled.length <= LABELS_MAX ? labelled.map((it) => capacity(it, places, chosen)) : nothing}
@@ -68,7 +68,7 @@ const sample = (shape, text) => html`<li><svg viewBox="0 0 34 12" width="34" hei
 const legend = html`<ul class="legend" aria-label="Legend">
   ${sample(svg`<path class="link" stroke-width="5" d="M1 6H33"></path>`, "set up: the wider, the more of what the leaf sends")}
   ${sample(svg`<path class="link" stroke-width="1" d="M1 6H33"></path>`, "set up, share not known")}
-  ${sample(svg`<path class="link idle" stroke-width="2.5" d="M1 6H33"></path>`, "set up, carries nothing: is down, or leads nowhere")}
+  ${sample(svg`<path class="link idle" stroke-width="2.5" d="M1 6H33"></path>`, "set up, carries nothing: is down, or no plan uses it")}
   ${sample(svg`<path class="link down" stroke-width="1.5" d="M1 6H33"></path>`, "set down")}
   ${sample(svg`<rect class="switch bad" x="11" width="12" height="12" rx="3"></rect>`, "leaf that announces nothing")}
   <li><b>400G</b> capacity in b/s, at the links of what is chosen</li>
@@ -85,12 +85,12 @@ function line(it, places) {
   return { low: [low.x, low.y], high: [high.x, high.y + high.height], lowest: low.it.name };
 }
 
-function drawnLink(it, places, share, widest, chosen, down) {
+function drawnLink(model, it, places, widest, chosen) {
   const at = line(it, places);
   if (!at) return nothing;
-  const idle = !down && share === 0;
+  const [share, down, idle] = [carries(model, it), isSetDown(model, it), isIdle(model, it)];
   const width = down ? 1.5 : idle ? 2.5 : share === undefined ? 1 : 1 + share / widest * 5;
-  const text = `${it.name}: ${rate(it.capacity_bps)}, ${state(down, share)}${share !== undefined ? `, ${percent(share)} of what the leaf sends` : ""}`;
+  const text = `${it.name}: ${rate(it.capacity_bps)}, ${state(model, it)}${share !== undefined ? `, ${percent(share)} of what the leaf sends` : ""}`;
   return svg`<a href=${`#/map?link=${encodeURIComponent(it.name)}`} aria-label=${text} tabindex=${down || idle || chosen ? 0 : -1}>
     <path class="link ${down ? "down" : ""} ${chosen ? "chosen" : ""} ${idle ? "idle" : ""}" stroke-width=${width}
       d="M${at.low.join(" ")}L${at.high.join(" ")}"><title>${text}</title></path></a>`;
@@ -113,8 +113,16 @@ function drawnSwitch({ it, x, y, width, height, named }, chosen, dead) {
   </a>`;
 }
 
-/** What an operator set, and what becomes of it as far as a plan tells. */
-const state = (down, share) => down ? "set down" : share === 0 ? "carries nothing" : share ? "up" : "set up";
+/** Whether a link is down or in no plan, although it is set up. */
+const isIdle = (model, it) => !isSetDown(model, it) && (isDown(model, it) || carries(model, it) === 0);
+
+/** What an operator set, what weft sees of it, and what becomes of it as far as a plan tells. */
+function state(model, it) {
+  const share = carries(model, it);
+  if (isSetDown(model, it)) return "set down";
+  if (isDown(model, it)) return downText(model, it);
+  return share === 0 ? "carries nothing" : share ? "up" : "set up";
+}
 
 const shareOf = (model, it) => {
   const share = carries(model, it);
@@ -135,7 +143,7 @@ function aboutSwitch(page, it) {
     ])}
     ${table(["Link", "Capacity", "State", "Share"], links.sort(byName).map((link) => [
       html`<a href="#/map?link=${encodeURIComponent(link.name)}"><bdi>${link.name}</bdi></a>`, rate(link.capacity_bps),
-      state(isSetDown(model, link), carries(model, link)), shareOf(model, link),
+      foreign(state(model, link)), shareOf(model, link),
     ]))}
     ${folded(page, `ports ${it.name}`, "Host ports", () => asked(page.ask(`ports ${it.name}`, () => portsOf(it.name), 60_000), (ports) =>
       table(["Port", "Host", "VNI", "Capacity", "Rail", "Labels"], ports.map((port) => [
@@ -153,7 +161,7 @@ async function portsOf(name) {
 
 const aboutLink = (model, it) => html`<h2><bdi>${it.name}</bdi></h2>${facts([
   ["Between", html`${[it.a, it.b].map((end, at) => html`${at ? " and " : ""}${toSwitch(end.switch_name)} <bdi>${end.interface_name}</bdi> ${end.address}`)}`],
-  ["Capacity", rate(it.capacity_bps)], ["State", state(isSetDown(model, it), carries(model, it))],
+  ["Capacity", rate(it.capacity_bps)], ["State", foreign(state(model, it))],
   ["Share", shareOf(model, it) && `${shareOf(model, it)} of what the leaf sends`],
   ["Labels", labels(it)],
 ])}`;

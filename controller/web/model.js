@@ -6,6 +6,8 @@ export function empty() {
     ...declared(), replicas: [], peers: [], agents: [], duplicates: [], vteps: [], fabric: undefined,
     // Which VTEPs are announced; undefined: not known yet.
     vtepAddresses: undefined,
+    // What is seen of each link, by name; undefined: not known yet, or more links than are asked for.
+    linkStatuses: undefined,
     // Of leaves whose plan is known, the share of each uplink; and whether plans may be older than what is declared.
     shares: new Map(), unsettled: false,
     // How often the watch told of peers.
@@ -82,9 +84,9 @@ export function wrong(model) {
   for (const link of model.links.values()) {
     const href = `#/map?link=${encodeURIComponent(link.name)}`;
     if (link.admin_state === "ADMIN_STATE_DOWN") add("Links", "warn", `Link ${link.name}`, "is declared down", href);
-    else if (isSetDown(model, link)) continue;
-    else if (carries(model, link) === 0) add("Links", "bad", `Link ${link.name}`, `is down, or leads nowhere: the plan of ${knower(model, link).switch_name} leaves it out`, href);
+    else if (isDown(model, link)) add("Links", "bad", `Link ${link.name}`, `is ${downText(model, link)}`, href);
   }
+  wrongLinks(model, add);
   for (const it of spines(model).filter((it) => it.admin_state === "ADMIN_STATE_DOWN")) {
     add("Switches", "warn", `Switch ${it.name}`, "is declared down", `#/map?switch=${encodeURIComponent(it.name)}`);
   }
@@ -104,6 +106,17 @@ export function wrong(model) {
     add("This page", "warn", "This replica", `does not say its ${what}: ${error}`);
   }
   return found.sort((a, b) => SEVERITIES[a.level] - SEVERITIES[b.level]);
+}
+
+/** What was measured of links, and which switches are not heard. */
+function wrongLinks(model, add) {
+  const statuses = [...model.linkStatuses?.values() ?? []];
+  for (const it of statuses.filter((status) => status.derating_cause !== "DERATING_CAUSE_UNSPECIFIED")) {
+    const cause = word(it.derating_cause, "DERATING_CAUSE_");
+    add("Links", "warn", `Link ${it.link_name}`, `is derated by ${it.derating_percent} % for ${cause}`, `#/map?link=${encodeURIComponent(it.link_name)}`);
+  }
+  // Each switch is at the end of many links.
+  for (const reason of new Set(statuses.flatMap((it) => it.unheard_reasons ?? []))) add("Links", "warn", "No gNMI", `from ${reason}`);
 }
 
 function wrongReplicas(model, add) {
@@ -167,6 +180,10 @@ export function word(value, prefix) {
 
 /** Whether a link, or a switch at one end of it, is declared down. */
 export const isSetDown = (model, link) => [link, model.switches.get(link.a.switch_name), model.switches.get(link.b.switch_name)].some((it) => it?.admin_state === "ADMIN_STATE_DOWN");
+/** Whether weft sees that a link is down, an operator apart: the same judge as that of `weft link status`. */
+export const isDown = (model, link) => model.linkStatuses?.get(link.name)?.state === "LINK_STATE_DOWN" && !isSetDown(model, link);
+/** "down: leaf1: eth1 is down". */
+export const downText = (model, link) => ["down", model.linkStatuses.get(link.name).reason].filter(Boolean).join(": ");
 export const leaves = (model) => [...model.switches.values()].filter((it) => it.role === "SWITCH_ROLE_LEAF");
 export const spines = (model) => [...model.switches.values()].filter((it) => it.role === "SWITCH_ROLE_SPINE");
 
@@ -263,6 +280,8 @@ function span(seconds) {
 
 export const percent = (share) => `${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %`;
 
+/** Links whose statuses are asked for, as by `weft status`. */
+export const LINKS_MAX = 20_000;
 /** More switches are not drawn with their names and all of their links, nor are the plans of all leaves asked for. */
 export const SMALL_MAX = 48;
 /** A replica that lags more is shown: some seconds of a busy fabric. */

@@ -124,7 +124,7 @@ async function linkDown() {
   say("a page that is loaded anew knows the plan before");
   await shot("plan");
   await go("map?switch=leaf1");
-  await says("leaf1:eth1--spine1:eth1100 Gb/scarries nothing");
+  await says("leaf1:eth1--spine1:eth1100 Gb/sdown: leaf1: eth1 is down");
   await page.waitForSelector('a[aria-label^="leaf1:eth1--spine1:eth1"] .link.idle');
   say("the map shows it as a link that carries nothing");
   await shot("map");
@@ -132,7 +132,7 @@ async function linkDown() {
   await shot("map-dark");
   await page.emulateMedia({ colorScheme: "light" });
   await go("status");
-  await says("Link leaf1:eth1--spine1:eth1 is down, or leads nowhere");
+  await says("Link leaf1:eth1--spine1:eth1 is down: leaf1: eth1 is down");
   say("and the status names it");
 }
 
@@ -152,7 +152,7 @@ async function hostile() {
 async function leafDead() {
   await go("status");
   await says("Leaf leaf4 announces nothing of its VTEP 10.255.0.14");
-  await says("Link leaf1:eth1--spine1:eth1 is down, or leads nowhere");
+  await says("Link leaf1:eth1--spine1:eth1 is down: leaf1: eth1 is down");
   say("leaf4 is shown as dead");
   await shot("status");
   await go("peers");

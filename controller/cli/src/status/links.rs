@@ -22,7 +22,7 @@ pub(super) async fn links(declared: &Declared, report: &Report<'_>) -> Result<Pa
     let up = links.iter().filter(|it| it.state() == LinkState::Up);
     let derated = links.iter().filter_map(derated);
     let (up, derated) = (up.count(), derated.count());
-    let summary = format!("{up} of {} carry traffic, {derated} derated", links.len());
+    let summary = format!("{up} of {} are up, {derated} derated", links.len());
     Ok(Part::new(summary, wrong(&links, &declared.set_down)))
 }
 

@@ -418,7 +418,7 @@ async fn links_jobs_and_pins_that_are_not_as_they_should_be_are_on_the_screen() 
         (words.join(" "), below.collect::<Vec<_>>().join("\n"))
     };
     let (links, below) = part("links");
-    assert_eq!(links, "links 1 of 2 carry traffic, 1 derated 3 wrong");
+    assert_eq!(links, "links 1 of 2 are up, 1 derated 3 wrong");
     let expected = "  \
   link leaf1:eth2--spine2:eth1 is down: leaf1: eth2 leads to spine1: eth9
   link leaf1:eth1--spine1:eth1 is derated by 50 % for errors
