@@ -77,12 +77,13 @@ pub(super) const SLURM: &str = "slurm";
 /// The lab with Kubernetes.
 pub(super) const KUBERNETES: &str = "kubernetes";
 
-const ALONE: [&str; 8] = [
+const ALONE: [&str; 9] = [
     "balance-off",
     "bfd",
     "collective",
     "evpn-basic",
     "far-link",
+    "hung-replica",
     "idle",
     "kubernetes",
     "pods",
