@@ -348,8 +348,10 @@ impl Lab {
                 daemons: Vec::new(),
                 bound: node
                     .bound_files()
-                    .map(|(from, to)| (self.files.join(from), to.to_owned()))
-                    .collect(),
+                    .map(|(from, to)| {
+                        Ok((bound(&self.files.join(from), &folder, to)?, to.to_owned()))
+                    })
+                    .collect::<Result<_, Failure>>()?,
             };
             self.nodes.insert(name.clone(), node);
         }
@@ -452,9 +454,25 @@ impl Lab {
     }
 }
 
+/// Copies a file that is bound at `to` into the folder of a node, and returns its path there: a program that runs as another user may
+/// not enter the folders that lead to the clone. A folder stays where it is.
+fn bound(from: &Path, folder: &Path, to: &str) -> Result<PathBuf, Failure> {
+    if from.is_dir() {
+        return Ok(from.to_owned());
+    }
+    let copy = folder.join(BOUND).join(to.trim_start_matches('/'));
+    let parent = copy.parent().unwrap_or(folder);
+    fs::create_dir_all(parent).context(|| parent.display().to_string())?;
+    fs::copy(from, &copy).context(|| from.display().to_string())?;
+    Ok(copy)
+}
+
 impl Drop for Lab {
     fn drop(&mut self) {
         self.nodes.clear();
         self.run.remove_all();
     }
 }
+
+/// The folder of bound files in the folder of a node.
+const BOUND: &str = "bound";
