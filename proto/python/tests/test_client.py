@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+import time
 import unittest
 from collections.abc import Iterator
 
@@ -51,11 +53,27 @@ class Changes(unittest.TestCase):
 
     def test_a_change_that_nobody_answers_says_what_it_was_called(self) -> None:
         self.client.patience = 0.01
-        self.replicas[0].refusals = [refusal(code_pb2.UNAVAILABLE, "OUTCOME_UNKNOWN")]
+        for replica in self.replicas:
+            replica.refusals = [refusal(code_pb2.UNAVAILABLE, "OUTCOME_UNKNOWN")]
         with self.assertRaises(WeftError) as caught:
             self.create()
-        self.assertEqual([caught.exception.request_id], self.ids())
+        self.assertEqual([caught.exception.request_id] * 3, self.ids())
         self.assertTrue(caught.exception.request_id)
+
+    def test_nobody_waits_for_a_replica_that_hangs(self) -> None:
+        # A process that is stopped: the kernel takes connections for it.
+        with socket.create_server(("127.0.0.1", 0)) as stopped:
+            addresses = [f"127.0.0.1:{stopped.getsockname()[1]}", self.replicas[0].address]
+            with Client(addresses, timeout=30, patience=30) as client:
+                began = time.monotonic()
+                for _ in range(3):
+                    client.change(
+                        fabric_pb2.CreateHostRequest(),
+                        lambda it, change, timeout: it.fabric.CreateHost(change, timeout=timeout),
+                    )
+                # A tenth of a second, and some room for a machine that has much else to do.
+                self.assertLess(time.monotonic() - began, 5)
+        self.assertEqual(len(set(self.ids())), 3)
 
     def test_a_refusal_is_not_asked_for_again(self) -> None:
         self.replicas[0].refusals = [refusal(code_pb2.ALREADY_EXISTS, "ALREADY_EXISTS", name="h1")]

@@ -1,8 +1,9 @@
-"""Calls at any replica of weft, made again at the next one where that is safe."""
+"""Calls at any replica of weft, made at several of them and again where that is safe."""
 
 from __future__ import annotations
 
 import copy
+import queue
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -60,10 +61,10 @@ class Stubs:
 
 
 class Client:
-    """Any replica takes any call: the next one is asked when one does not answer.
+    """Any replica takes any call: if one has not answered after a tenth of a second, the next one is asked as well.
 
     ``timeout`` holds for each try, ``patience`` for a call with all its tries; both in seconds. It may be used by several
-    threads.
+    threads. A call runs in threads of its own, so that nobody waits for a replica that hangs.
     """
 
     def __init__(self, addresses: Sequence[str], timeout: float = 5.0, patience: float = 30.0) -> None:
@@ -93,6 +94,10 @@ class Client:
         """The services of the replica that is asked now, for calls that are made once only."""
         with self._lock:
             address = self.addresses[self._at]
+        return self._stubs(address)
+
+    def _stubs(self, address: str) -> Stubs:
+        with self._lock:
             if address not in self._replicas:
                 channel = grpc.insecure_channel(address, options=OPTIONS)
                 self._replicas[address] = (channel, Stubs(address, channel))
@@ -105,13 +110,14 @@ class Client:
                 self._at = (self._at + 1) % len(self.addresses)
 
     def read(self, ask: Callable[[Stubs, float], Answer]) -> Answer:
-        """Makes a call that changes nothing, again if need be. ``ask`` gets the services and the timeout."""
-        return self._retried(lambda stubs: ask(stubs, self.timeout))
+        """Makes a call that changes nothing, at several replicas if need be. ``ask`` gets the services and the timeout."""
+        return self._retried(lambda: self._raced(lambda stubs: ask(stubs, self.timeout)))
 
     def change(self, request: Request, ask: Callable[[Stubs, Request, float], Answer]) -> Answer:
         """Makes a change once, however often it has to be asked for: with a ``request_id`` of its own unless it has one.
 
-        ``ask`` gets the services, a copy of the request with the id, and the timeout. The replicas remember the ids of the last
+        ``ask`` gets the services, a copy of the request with the id, and the timeout; it may run in two threads at once. The
+        replicas remember the ids of the last
         100,000 changes of the fabric, and of the last 10,000 changes of jobs: a request that comes again later than that is a
         change of its own. If nobody answers in time, the change may be made or not, and the error has its ``request_id``: asked
         for again with it, it is made once.
@@ -120,7 +126,7 @@ class Client:
         if not asked.request_id:
             asked.request_id = str(uuid.uuid4())
         try:
-            return self._retried(lambda stubs: ask(stubs, asked, self.timeout))
+            return self._retried(lambda: self._raced(lambda stubs: ask(stubs, asked, self.timeout)))
         except WeftError as error:
             error.request_id = asked.request_id
             raise
@@ -167,7 +173,7 @@ class Client:
             return changes
 
         try:
-            return self._retried(apply, patience)
+            return self._retried(lambda: self._asked(apply), patience)
         except WeftError as error:
             error.request_id = first.request_id
             raise
@@ -218,18 +224,61 @@ class Client:
         )
         return Watch[Event](self, request, after_revision)
 
-    def _retried(self, ask: Callable[[Stubs], Answer], patience: Patience | None = None) -> Answer:
+    def _retried(self, call: Callable[[], Answer], patience: Patience | None = None) -> Answer:
         patience = patience or Patience(self.patience)
         while True:
-            stubs = self.stubs()
             try:
-                return ask(stubs)
+                return call()
             except grpc.RpcError as error:
                 known = WeftError.of(error)
-                if known.passing:
-                    self.next_replica(stubs.address)
                 if not known.passing or not patience.wait():
                     raise known from error
+
+    def _asked(self, ask: Callable[[Stubs], Answer]) -> Answer:
+        """Asks one replica, which is left if it does not answer."""
+        stubs = self.stubs()
+        try:
+            return ask(stubs)
+        except grpc.RpcError as error:
+            if WeftError.of(error).passing:
+                self.next_replica(stubs.address)
+            raise
+
+    def _raced(self, ask: Callable[[Stubs], Answer]) -> Answer:
+        """Asks a replica, and every further one a moment after the one before, or as soon as that has failed.
+
+        The first answer counts, also if it is a refusal; its replica is asked first from then on.
+        """
+        outcomes: queue.SimpleQueue[tuple[str, list[Answer], BaseException | None]] = queue.SimpleQueue()
+
+        def run(stubs: Stubs) -> None:
+            try:
+                outcomes.put((stubs.address, [ask(stubs)], None))
+            except BaseException as error:
+                outcomes.put((stubs.address, [], error))
+
+        with self._lock:
+            waiting = self.addresses[self._at :] + self.addresses[: self._at]
+        running = 0
+        while True:
+            if waiting:
+                stubs = self._stubs(waiting.pop(0))
+                threading.Thread(target=run, args=(stubs,), daemon=True).start()
+                running += 1
+            try:
+                address, answer, error = outcomes.get(timeout=NEXT_AFTER if waiting else None)
+            except queue.Empty:
+                continue
+            running -= 1
+            passing = isinstance(error, grpc.RpcError) and WeftError.of(error).passing
+            if error is not None and passing and (waiting or running):
+                continue
+            if not passing:
+                with self._lock:
+                    self._at = self.addresses.index(address)
+            if error is not None:
+                raise error
+            return answer[0]
 
 
 def _parts(
@@ -253,6 +302,8 @@ def _parts(
 
 # Resources in a part of a declaration: some hundred octets each, of 4 MiB.
 PART = 2_000
+# Seconds until the next replica is asked as well.
+NEXT_AFTER = 0.1
 # Seconds for a fabric of 131,072 links.
 APPLY_TIMEOUT = 120.0
 OPTIONS = [
@@ -260,10 +311,10 @@ OPTIONS = [
     # A replica that comes back is asked soon.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1_000),
-    # One that hangs, or vanished without a word, is left by a watch after 15 seconds: it sends nothing itself.
-    ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
+    # One that hangs, or vanished without a word, is left by a watch after three seconds: it sends nothing itself.
+    ("grpc.keepalive_time_ms", 1_000),
+    ("grpc.keepalive_timeout_ms", 2_000),
     # What gRPC waits for in truth: https://github.com/grpc/grpc/pull/39239.
-    ("grpc.http2.ping_timeout_ms", 5_000),
+    ("grpc.http2.ping_timeout_ms", 2_000),
     ("grpc.http2.max_pings_without_data", 0),
 ]
