@@ -38,7 +38,7 @@ use tonic_health::server::HealthReporter;
 use weft_proto::consensus::v1::consensus_server::ConsensusServer;
 use weft_store::{OpenError, Outcome, Replica};
 
-use crate::config::Config;
+use crate::config::{Config, Remote};
 use crate::consensus::{self, Command, Consensus, transport};
 use crate::ledger;
 use crate::monitoring;
@@ -164,12 +164,7 @@ async fn serve(config: Config, file: Option<PathBuf>, raft: &Handle) -> Result<(
     let (hangup, terminated) = signals()?;
     let listeners = Listeners::open(&config)?;
     let replica = open(&config)?;
-    let others = config
-        .replicas
-        .iter()
-        .filter(|member| member.id != config.replica.id);
-    let (queues, routes) =
-        transport::queues(others.filter_map(|member| Some((member.id, member.address.clone()?))));
+    let (queues, routes) = transport::queues(others(&config));
     let (reflection, inbox) = thread::channel();
     let counted = metrics::Counted::new();
     let view = replica.view();
@@ -231,6 +226,15 @@ async fn serve(config: Config, file: Option<PathBuf>, raft: &Handle) -> Result<(
     join(reflector_thread).await;
     tasks.shutdown().await;
     ended.await.map_or(Ok(()), |failure| Err(failure.into()))
+}
+
+/// Raft ids and addresses of the other replicas.
+fn others(config: &Config) -> impl Iterator<Item = (u64, Remote)> {
+    let others = config
+        .replicas
+        .iter()
+        .filter(|member| member.id != config.replica.id);
+    others.filter_map(|member| Some((member.id, member.address.clone()?)))
 }
 
 /// Resolves when the daemon must stop: on a signal, or with the failure of the reflector.
