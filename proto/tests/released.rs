@@ -35,7 +35,7 @@ fn every_message_and_call_is_compared_with_the_release() {
 
 /// Returns the names of the messages, enums and calls of the package.
 fn names(image: &[u8]) -> BTreeSet<String> {
-    let files = FileDescriptorSet::decode(image).unwrap();
+    let files = FileDescriptorSet::decode(image).expect("an image is a set of descriptors");
     let mut names = BTreeSet::new();
     for file in files.file.iter().filter(|file| file.package() == API) {
         names.extend(file.enum_type.iter().map(|it| it.name().to_owned()));

@@ -181,7 +181,8 @@ async fn show(request: proto::ListRoutesRequest, dialog: &mut Dialog<'_>) -> Res
         missing::check(&request, connection).await?;
     }
     if found.is_empty() {
-        let key = request.mac.as_deref().unwrap_or(request.key());
+        let key = request.mac.as_deref();
+        let key = key.unwrap_or_else(|| request.key());
         let rd = request.rd();
         let (name, family) = (format!("{rd} {key}"), words::family(request.family()));
         let reason = format!("key: there is no {} in {family}", name.trim());

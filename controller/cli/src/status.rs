@@ -247,9 +247,9 @@ impl Part {
 }
 
 /// Longest time that a replica is waited for, with the search for one that has a majority: the command ends within 3 s.
-const WITHIN: Duration = Duration::from_millis(2_700);
+const WITHIN: Duration = Duration::from_millis(2_400);
 /// Least time for an answer after that search.
-const AT_LEAST: Duration = Duration::from_millis(500);
+const AT_LEAST: Duration = Duration::from_millis(400);
 /// Lines of each part: all parts fit on a screen.
 const SHOWN: usize = 5;
 

@@ -136,11 +136,11 @@ fn span(secs: u64) -> String {
     }
 }
 
-/// Returns the name of a variant in words, without its fields.
+/// Returns the name of a variant in words in lower case, without its fields.
 pub(crate) fn variant(value: impl fmt::Debug) -> String {
     let shown = format!("{value:?}");
     let end = shown.find(|letter: char| !letter.is_ascii_alphanumeric());
-    spelled(&shown[..end.unwrap_or(shown.len())])
+    spelled(&shown[..end.unwrap_or(shown.len())]).to_lowercase()
 }
 
 /// Returns a text with names of code as words: "UnknownIssuer" as "unknown issuer".

@@ -177,7 +177,7 @@ fn an_address_that_comes_later_is_listened_at() {
         switch.ip("addr add 192.0.2.77/32 dev lo");
         switch.until(|_| TcpStream::connect(listen).is_ok()).await;
         daemon.kill();
-        switch.until(is_clean).await;
+        switch.until(|it| !it.has_rule()).await;
     });
 }
 

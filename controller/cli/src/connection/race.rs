@@ -62,7 +62,7 @@ impl Connection {
             if self.agrees().await? {
                 return Ok(());
             }
-            alone.set(alone.get().or(Some(self.at())));
+            alone.set(alone.get().or_else(|| Some(self.at())));
             Err(Failure::unanswered(self.address(), "no majority"))
         };
         match (self.race(NEXT_AFTER, question).await, alone.get()) {
@@ -133,13 +133,14 @@ impl Connection {
     }
 }
 
-/// Returns the last of several failures, with the number of the others.
-fn none_of(mut failures: Vec<Failure>) -> Failure {
-    let last = failures.pop();
-    let last = last.unwrap_or_else(|| Failure::Refused("no address is given".to_owned()));
-    match failures.len() {
-        0 => last,
-        others => last.with(&format!(", and none from {others} other addresses")),
+/// Returns the first of several failures, with the number of the others: a replica that hangs fails last, and has no reason.
+fn none_of(failures: Vec<Failure>) -> Failure {
+    let others = failures.len().saturating_sub(1);
+    let first = failures.into_iter().next();
+    let first = first.unwrap_or_else(|| Failure::Refused("no address is given".to_owned()));
+    match others {
+        0 => first,
+        others => first.with(&format!(", and none from {others} other addresses")),
     }
 }
 

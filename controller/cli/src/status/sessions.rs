@@ -20,7 +20,7 @@ pub(super) async fn replicas(report: &Report<'_>) -> Result<Part, Failure> {
     let header = RefCell::new(None);
     let ask = async |token| {
         let page = replica::page(connection, token).await?;
-        header.replace(page.header.clone());
+        header.replace(page.header);
         Ok(page)
     };
     let replicas = connection.every(ask, |_| ()).await?;
