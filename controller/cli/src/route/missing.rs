@@ -140,7 +140,10 @@ mod tests {
             ..proto::Peer::default()
         };
         let idle = peer(99, SessionState::Idle);
-        assert_eq!(silent(std::slice::from_ref(&idle)), "; no peer has a session");
+        assert_eq!(
+            silent(std::slice::from_ref(&idle)),
+            "; no peer has a session"
+        );
         let mut peers = vec![idle, peer(1, SessionState::Established)];
         let text = "; none of these peers announces it: 192.0.2.1";
         assert_eq!(silent(&peers), text);
