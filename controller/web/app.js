@@ -150,7 +150,7 @@ function askPlans() {
   else delete model.failed.plans;
 }
 
-/** What is seen of links, as far as they are few enough to be asked for. */
+/** Asks for the statuses of links, if they are few enough. */
 function askLinks() {
   model.linkStatuses = undefined;
   delete model.failed["statuses of links"];

@@ -116,7 +116,7 @@ function drawnSwitch({ it, x, y, width, height, named }, chosen, dead) {
 /** Whether a link is down or in no plan, although it is set up. */
 const isIdle = (model, it) => !isSetDown(model, it) && (isDown(model, it) || carries(model, it) === 0);
 
-/** What an operator set, what weft sees of it, and what becomes of it as far as a plan tells. */
+/** State of a link: as an operator set it, as weft sees it, and as the plan uses it. */
 function state(model, it) {
   const share = carries(model, it);
   if (isSetDown(model, it)) return "set down";

@@ -6,7 +6,7 @@ export function empty() {
     ...declared(), replicas: [], peers: [], agents: [], duplicates: [], vteps: [], fabric: undefined,
     // Which VTEPs are announced; undefined: not known yet.
     vtepAddresses: undefined,
-    // What is seen of each link, by name; undefined: not known yet, or more links than are asked for.
+    // Statuses of links, by name; undefined: not known yet, or more links than are asked for.
     linkStatuses: undefined,
     // Of leaves whose plan is known, the share of each uplink; and whether plans may be older than what is declared.
     shares: new Map(), unsettled: false,
@@ -108,7 +108,7 @@ export function wrong(model) {
   return found.sort((a, b) => SEVERITIES[a.level] - SEVERITIES[b.level]);
 }
 
-/** What was measured of links, and which switches are not heard. */
+/** Adds links that are derated, and switches that are not heard. */
 function wrongLinks(model, add) {
   const statuses = [...model.linkStatuses?.values() ?? []];
   for (const it of statuses.filter((status) => status.derating_cause !== "DERATING_CAUSE_UNSPECIFIED")) {

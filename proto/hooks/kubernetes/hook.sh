@@ -67,7 +67,7 @@ again() {
     done
 }
 
-# It holds nothing of what the caller waits for, and is in no process group that the caller ends.
+# The process holds nothing that the caller waits for, and is in no process group that the caller ends.
 later() {
     echo "trying again in the background"
     setsid timeout -s KILL 6 sh "$0" "$verb" --again </dev/null >/dev/null 2>&1 &

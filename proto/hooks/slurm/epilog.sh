@@ -48,7 +48,7 @@ again() {
     done
 }
 
-# It holds nothing of what slurmctld waits for, and is in no process group that slurmctld ends.
+# The process holds nothing that slurmctld waits for, and is in no process group that slurmctld ends.
 later() {
     echo "trying again in the background"
     setsid timeout -s KILL 6 sh "$0" --again </dev/null >/dev/null 2>&1 &

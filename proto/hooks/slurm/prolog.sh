@@ -57,7 +57,7 @@ runs() {
     [ -n "$found" ]
 }
 
-# Until weft answers, or the job has ended. What was declared too late is taken back.
+# Until weft answers, or the job has ended. A job that was declared too late is deleted.
 again() {
     settings
     while runs; do
@@ -74,7 +74,7 @@ again() {
     done
 }
 
-# It holds nothing of what slurmctld waits for, and is in no process group that slurmctld ends.
+# The process holds nothing that slurmctld waits for, and is in no process group that slurmctld ends.
 later() {
     echo "trying again in the background"
     setsid timeout -s KILL 6 sh "$0" --again </dev/null >/dev/null 2>&1 &

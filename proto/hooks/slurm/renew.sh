@@ -75,7 +75,7 @@ while read -r job nodes hosts; do
     *" ${job:--} "*) ;;
     *) continue ;;
     esac
-    # It may have ended meanwhile.
+    # The job may have ended meanwhile.
     if [ -z "$(timeout 30 squeue --all --noheader --states=RUNNING --jobs="$job" --format=%A </dev/null)" ]; then
         continue
     fi

@@ -267,7 +267,7 @@ async fn one(
     connection.read(question).await
 }
 
-/// Looks at what weft changes at the leaves that it balances. Whether they have it, their agents say.
+/// Looks at the changes that weft makes at the leaves that it balances. Agents report whether leaves have them.
 pub(super) async fn plans(report: &Report<'_>) -> Result<Part, Failure> {
     let connection = &report.connection;
     let ask = async |token| plan::diff::page(connection, token).await;

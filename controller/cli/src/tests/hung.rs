@@ -16,7 +16,7 @@ use weft_proto::v1::{
 use super::operator::watched;
 use super::{REPLICA, Replica, listening, typed_as};
 
-/// Where a process listens that is stopped: the kernel takes connections for it. It listens until the test ends.
+/// Returns the address of a process that is stopped: the kernel accepts connections for it until the listener is dropped.
 async fn stopped() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
