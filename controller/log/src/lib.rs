@@ -42,7 +42,8 @@ impl Drop for Flush {
     }
 }
 
-/// Starts the log of this process, panics included. `RUST_LOG` chooses the events, as everywhere in Rust; `info` if it is not set.
+/// Starts the log of this process, panics included. `RUST_LOG` chooses the events, as everywhere in Rust; `info` if it is not set. A
+/// panic is logged whatever it chooses.
 ///
 /// # Panics
 /// If the system cannot start a thread, or the log was started before.
@@ -103,13 +104,20 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     let location = panic.location().map(display);
     let captured = |backtrace: &Backtrace| backtrace.status() == BacktraceStatus::Captured;
     let backtrace = Some(Backtrace::capture()).filter(captured).map(display);
-    tracing::error!(
-        thread = thread.name(),
-        reason = panic.payload_as_str(),
-        location,
-        backtrace,
-        "thread panicked"
-    );
+    if tracing::enabled!(tracing::Level::ERROR) {
+        tracing::error!(
+            thread = thread.name(),
+            reason = panic.payload_as_str(),
+            location,
+            backtrace,
+            "thread panicked"
+        );
+    } else {
+        // `RUST_LOG` names other targets, or is off.
+        let name = thread.name().unwrap_or("without a name");
+        print(format_args!("thread {name} {panic}"));
+    }
+    QUEUE.flush(PANIC_FLUSH_MAX);
 }
 
 /// Queues what is written as one line: the formatter writes each event at once.
@@ -130,3 +138,5 @@ static QUEUE: Queue = Queue::new();
 
 /// A reader that is alive takes the whole queue in less.
 const FLUSH_MAX: Duration = Duration::from_secs(1);
+/// The process may abort right after the hook, as at a panic in a destructor; most do not, and the thread goes on.
+const PANIC_FLUSH_MAX: Duration = Duration::from_millis(100);

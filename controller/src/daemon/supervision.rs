@@ -85,18 +85,22 @@ mod tests {
     /// Set in the process that is to panic: which of its parts does.
     const PART: &str = "WEFT_TEST_PANIC";
 
-    /// Starts a test of this file in a process of its own, where `PART` is set.
-    fn start(test: &str) -> Child {
+    /// A test of this file in a process of its own, where `PART` is set.
+    fn command(test: &str) -> Command {
         let own = std::env::current_exe().unwrap();
         let name = format!("daemon::supervision::tests::{test}");
-        Command::new(own)
+        let mut command = Command::new(own);
+        command
             .args(["--exact", &name, "--nocapture"])
             .env(PART, test)
             .env_remove("RUST_LOG")
             .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
+            .stderr(Stdio::piped());
+        command
+    }
+
+    fn start(test: &str) -> Child {
+        command(test).spawn().unwrap()
     }
 
     fn is_child(test: &str) -> bool {
@@ -139,6 +143,21 @@ mod tests {
             return or_abort("balancer", || panic!("out of parts"));
         }
         assert_aborted(start(test), "balancer");
+    }
+
+    #[test]
+    fn a_panic_is_logged_before_an_abort_whatever_rust_log_chooses() {
+        let test = "a_panic_is_logged_before_an_abort_whatever_rust_log_chooses";
+        if is_child(test) {
+            let _flush = weft_log::start(Form::Text);
+            let drive: fn() = || panic!("out of parts");
+            let _ = std::panic::catch_unwind(drive);
+            std::process::abort();
+        }
+        for filter in ["weft_controller=debug", "off", "info"] {
+            let child = command(test).env("RUST_LOG", filter).spawn().unwrap();
+            assert_aborted(child, file!());
+        }
     }
 
     #[test]
