@@ -89,15 +89,16 @@ impl ServerCertVerifier for Verifier {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        // A listed certificate is an anchor of trust, for which nobody has to vouch (RFC 5280 §6.1): a CA that comes with it may have
+        // expired.
+        let is_listed = self.lists(certificate);
+        let others: &[CertificateDer<'_>] = if is_listed { &[] } else { others };
         let verified = self
             .signed
             .verify_server_cert(certificate, others, name, ocsp, now);
         match verified {
-            // A listed certificate is an anchor of trust, for which nobody has to vouch (RFC 5280 §6.1). Its lifetime is checked before
-            // its issuer, its name after.
-            Err(Error::InvalidCertificate(fault))
-                if is_of_issuer(&fault) && self.lists(certificate) =>
-            {
+            // Its lifetime is checked before its issuer, its name after; its extended key usage is not checked if it is one of a CA.
+            Err(Error::InvalidCertificate(fault)) if is_listed && is_of_issuer(&fault) => {
                 verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
                 Ok(ServerCertVerified::assertion())
             }
@@ -130,10 +131,13 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// True if a certificate is refused for who has signed it, or for being a CA.
+/// True if a certificate is refused for who has signed it, or how, or for being a CA.
 fn is_of_issuer(fault: &CertificateError) -> bool {
     match fault {
-        CertificateError::UnknownIssuer | CertificateError::BadSignature => true,
+        CertificateError::UnknownIssuer
+        | CertificateError::BadSignature
+        | CertificateError::UnsupportedSignatureAlgorithmContext { .. }
+        | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => true,
         CertificateError::Other(OtherError(why)) => why.to_string() == cause::IS_CA,
         _ => false,
     }

@@ -24,9 +24,14 @@ use weft_telemetry::{Authorities, Client, Connect, Heard, Options, connect_tcp, 
 type Authority = CertifiedIssuer<'static, KeyPair>;
 
 fn authority(called: &str) -> Authority {
+    authority_until(called, LAST_YEAR)
+}
+
+fn authority_until(called: &str, last_year: i32) -> Authority {
     let mut parameters = CertificateParams::default();
     let name = &mut parameters.distinguished_name;
     name.push(DnType::CommonName, called);
+    parameters.not_after = date_time_ymd(last_year, 12, 31);
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     CertifiedIssuer::self_signed(parameters, KeyPair::generate().expect("a key")).expect("a CA")
 }
@@ -200,16 +205,20 @@ async fn a_certificate_that_is_listed_itself_is_taken_for_its_names() {
 /// RFC 5280 §6.1: the anchor of trust is whatever is listed.
 #[tokio::test]
 async fn a_listed_certificate_needs_no_listed_ca() {
-    let nobody = authority("nobody");
+    let nobody = authority_until("nobody", 2002);
     let mut parameters = CertificateParams::new(["127.0.0.1".to_owned()]).expect("names");
     parameters.not_after = date_time_ymd(LAST_YEAR, 12, 31);
     let key = KeyPair::generate().expect("a key");
     let certificate = parameters.signed_by(&key, &nobody).expect("signed").pem();
-    let port = serve(Identity::from_pem(&certificate, key.serialize_pem()), None).await;
     let listed = Authorities::from_pem(certificate.as_bytes()).expect("a certificate");
     let listed: Connect = Arc::new(move |address| connect_tls(&listed, address));
-    let heard = hear(listed, format!("127.0.0.1:{port}"), None).await;
-    assert_eq!(heard, Ok(()));
+    // The CA has expired: only a switch that sends it could make that matter.
+    let both = format!("{certificate}{}", nobody.pem());
+    for sent in [&certificate, &both] {
+        let port = serve(Identity::from_pem(sent, key.serialize_pem()), None).await;
+        let heard = hear(Arc::clone(&listed), format!("127.0.0.1:{port}"), None).await;
+        assert_eq!(heard, Ok(()));
+    }
 }
 
 #[tokio::test]
