@@ -48,7 +48,7 @@ impl Pulse {
     }
 
     /// Asks for a beat. Returns true if no other question waits for one.
-    fn ask(&self, now: Instant) -> bool {
+    pub(crate) fn ask(&self, now: Instant) -> bool {
         let since = now.saturating_duration_since(self.began).as_millis();
         let asked = u64::try_from(since).map_or(u64::MAX, |since| since.saturating_add(1));
         let exchange =
@@ -58,7 +58,7 @@ impl Pulse {
     }
 
     /// Returns the time since the first question that no beat has answered; zero: there is none.
-    fn silence(&self, now: Instant) -> Duration {
+    pub(crate) fn silence(&self, now: Instant) -> Duration {
         match self.asked_ms.load(Ordering::Relaxed) {
             UNASKED => Duration::ZERO,
             asked => {

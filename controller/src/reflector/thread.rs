@@ -403,6 +403,7 @@ impl Edge {
                 if matches!(input, Input::Stop) {
                     return Ok(());
                 }
+                self.inbox.pulse.beat();
                 self.take(input)?;
                 taken += 1;
                 if taken < TAKEN_MAX {
@@ -461,6 +462,8 @@ impl Edge {
         self.inbox.pins.reset(index);
         self.inbox.decisions.reset(index);
         self.inbox.history.reset(index);
+        // The poll that follows selects all paths.
+        self.inbox.pulse.beat();
         Ok(())
     }
 
@@ -557,7 +560,11 @@ impl Edge {
     fn admit(&mut self) {
         let mut turning = std::mem::take(&mut self.turning);
         let started = self.started;
-        turning.answer(|| started.elapsed(), |way| self.turn(way));
+        let turn = |way| {
+            self.inbox.pulse.beat();
+            self.turn(way)
+        };
+        turning.answer(|| started.elapsed(), turn);
         self.turning = turning;
         let index = self.reflector.index();
         let (ready, waiting) = std::mem::take(&mut self.waiting)
@@ -567,6 +574,7 @@ impl Edge {
         self.waiting.retain(|join| !join.reply.is_closed());
         let ready: Vec<Join> = ready;
         for join in ready {
+            self.inbox.pulse.beat();
             let joined = self.join(join.family, (&join.key, &join.interest), join.since);
             let _ = join.reply.send(joined);
         }

@@ -1,4 +1,4 @@
-//! What of the edge is seen neither in its inputs nor in what others read: how long UPDATEs take.
+//! What of the edge is seen neither in its inputs nor in what others read: how long UPDATEs take, and signs of life.
 
 use std::net::Ipv4Addr;
 
@@ -92,4 +92,33 @@ fn an_update_is_measured_once_what_it_changes_is_in_a_journal() {
     assert_eq!(measured(said(Some(2)), None), 1, "of another replica");
     assert_eq!(measured(said(Some(2)), Some(now)), 1, "nobody hears of it");
     assert_eq!(measured(said(None), Some(now)), 2);
+}
+
+/// In a storm the thread takes many inputs, some of them long, before it looks for new ones.
+#[test]
+fn each_input_is_a_sign_of_life() {
+    let dir = tempfile::tempdir().unwrap();
+    let replica = Replica::open(Config::new(1, vec![1], dir.path(), [1; 16], 1)).unwrap();
+    let (reflection, inbox) = channel();
+    let reflector = Reflector::new(Local {
+        asn: 64_496,
+        router_id: RouterId(1),
+        cluster_id: ClusterId(2),
+    });
+    let edge = Edge::new(reflector, replica.view(), inbox);
+    let (asked, shown) = (
+        Arc::clone(reflection.pulse()),
+        Arc::clone(reflection.pulse()),
+    );
+    let now = Instant::now();
+    let ask: Query = Box::new(move |_| assert!(asked.ask(now)));
+    let show: Query = Box::new(move |_| {
+        let later = now + Duration::from_secs(60);
+        assert_eq!(shown.silence(later), Duration::ZERO);
+    });
+    let inputs = reflection.inputs();
+    for input in [Input::Query(ask), Input::Query(show), Input::Stop] {
+        assert!(inputs.try_send(input).is_ok());
+    }
+    edge.drive().unwrap();
 }
