@@ -136,10 +136,19 @@ impl Listeners {
             }
         };
         let open = |field, address| socket::listen(address).map_err(named(field, address));
-        let raft = |address| {
+        let raft = |address: SocketAddr| {
             let field = match config.replica.listen {
                 Some(_) => "replica.listen",
-                None => "replicas.address",
+                None => {
+                    if address.ip().is_unspecified() {
+                        tracing::warn!(
+                            %address,
+                            "Raft is taken at all addresses of this host, without encryption or a password: whoever reaches this port may \
+                             change everything; set replica.listen"
+                        );
+                    }
+                    "replicas.address"
+                }
             };
             socket::listen_both(address).map_err(named(field, address))
         };
