@@ -88,7 +88,7 @@ pub async fn dial(own: u64, route: Route, commands: mpsc::Sender<Command>) {
         }
         let _ = commands.send(Command::Unreachable(to)).await;
         if let Some(address) = reached
-            && refuses(address).await
+            && has_ended(&mut resolver, address).await
         {
             reached = None;
             tracing::warn!(replica = to, %address, "its machine refuses connections: taken for ended");
@@ -118,6 +118,18 @@ async fn connect(resolver: &mut Resolver) -> Option<(SocketAddr, Channel)> {
         }
     }
     None
+}
+
+/// Whether connections are refused at each address that a replica has now. If the one where it was reached is not among
+/// them, it has moved, and may be on its way.
+async fn has_ended(resolver: &mut Resolver, reached: SocketAddr) -> bool {
+    let addresses = resolver.addresses().await;
+    for address in addresses {
+        if !refuses(*address).await {
+            return false;
+        }
+    }
+    addresses.contains(&reached)
 }
 
 /// Whether connections are refused: no process listens there, or a firewall says so.
@@ -343,6 +355,32 @@ mod tests {
         until_request(stream).await;
         new.accept().await.unwrap();
         dialer.abort();
+    }
+
+    #[tokio::test]
+    async fn one_with_a_name_is_gone_if_each_address_refuses_and_the_last_is_among_them() {
+        let mut listeners = Vec::new();
+        for _ in 0..3 {
+            listeners.push(TcpListener::bind("127.0.0.1:0").await.unwrap());
+        }
+        let address = |listener: &TcpListener| listener.local_addr().unwrap();
+        let [reached, refuses, listens] = [0, 1, 2].map(|at| address(&listeners[at]));
+        listeners.drain(..2);
+        let table = [
+            (vec![reached], true),
+            (vec![refuses, reached], true),
+            (vec![reached, listens], false),
+            (vec![refuses], false),
+            (vec![], false),
+        ];
+        for (known, ended) in table {
+            let answer = known.clone();
+            let look_up = move |_: &str, _: u16| Ok::<_, std::io::Error>(answer.clone());
+            let name = "weft-2.example.net:7400".parse().unwrap();
+            let mut resolver = Resolver::by(name, Arc::new(look_up));
+            let said = has_ended(&mut resolver, reached).await;
+            assert_eq!(said, ended, "{known:?}");
+        }
     }
 
     #[tokio::test]
