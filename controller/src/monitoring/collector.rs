@@ -4,6 +4,7 @@
 mod telling;
 
 use std::io::{ErrorKind, IoSlice};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -89,11 +90,9 @@ async fn unwanted(shared: &Shared, bmp: &Bmp) -> Termination {
 }
 
 async fn connected(shared: &Arc<Shared>, bmp: &Bmp, resolver: &mut Resolver) -> End {
-    let dialed = async { TcpStream::connect(resolver.addresses().await).await };
-    let stream = match tokio::time::timeout(DIAL_TIMEOUT, dialed).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return End::Theirs(error.to_string()),
-        Err(_) => return End::Theirs("it does not answer".to_owned()),
+    let stream = match dial(resolver.addresses().await).await {
+        Ok(stream) => stream,
+        Err(error) => return End::Theirs(error),
     };
     tracing::info!(collector = %bmp.name, address = %bmp.address, "collector connected");
     shared.taps.note(&bmp.name, |collector| {
@@ -109,6 +108,20 @@ async fn connected(shared: &Arc<Shared>, bmp: &Bmp, resolver: &mut Resolver) -> 
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, last_words).await;
     }
     end
+}
+
+/// Dials one address after the other, so that one which does not answer keeps the next from nothing.
+async fn dial(addresses: &[SocketAddr]) -> Result<TcpStream, String> {
+    let mut last = "its name has no address".to_owned();
+    for address in addresses {
+        let dialed = TcpStream::connect(*address);
+        last = match tokio::time::timeout(DIAL_TIMEOUT, dialed).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "it does not answer".to_owned(),
+        };
+    }
+    Err(last)
 }
 
 async fn drive(telling: &mut Telling<'_>, stream: &TcpStream) -> End {
@@ -188,8 +201,29 @@ async fn closed(stream: &TcpStream) -> String {
 const QUICK: u32 = 5;
 /// A connection that lasted this long was no failure.
 const STABLE: Duration = Duration::from_secs(60);
-const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Of one address.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a collector gets to read the end.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Slices of one write; the system takes up to 1,024.
 const SLICES: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_next_address_is_dialed_if_one_is_not_reached() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listens = listener.local_addr().unwrap();
+        let ended = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let refuses = ended.local_addr().unwrap();
+        drop(ended);
+        let stream = dial(&[refuses, listens]).await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), listens);
+        assert!(dial(&[refuses]).await.is_err());
+        assert!(dial(&[]).await.is_err());
+    }
+}
