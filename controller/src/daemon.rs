@@ -28,7 +28,7 @@ use futures::FutureExt;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::service::Routes;
@@ -229,9 +229,9 @@ async fn serve(config: Config, file: Option<PathBuf>, raft: &Handle) -> Result<(
     tracing::info!("peers are gone; stopping");
     disown(&consensus, config.replica.id, STOP_PATIENCE).await;
     let _ = stop.send(true);
-    let _ = consensus.commands().send(Command::Stop).await;
+    end(&consensus.commands(), Command::Stop).await;
     join(consensus_thread).await;
-    let _ = reflection.inputs().send(thread::Input::Stop).await;
+    end(&reflection.inputs(), thread::Input::Stop).await;
     join(reflector_thread).await;
     tasks.shutdown().await;
     ended.await.map_or(Ok(()), |failure| Err(failure.into()))
@@ -519,6 +519,14 @@ async fn terminated(mut terminate: Signal, mut interrupt: Signal) {
     }
 }
 
+/// Lets a thread stop in order. One that hangs takes nothing any more, and one that has ended needs nothing.
+async fn end<T>(thread: &mpsc::Sender<T>, stop: T) {
+    let sent = tokio::time::timeout(STOP_PATIENCE, thread.send(stop)).await;
+    if sent.is_err() {
+        tracing::error!("a thread that hangs was not stopped");
+    }
+}
+
 async fn join(thread: std::thread::JoinHandle<()>) {
     let joined = tokio::task::spawn_blocking(move || thread.join());
     match tokio::time::timeout(JOIN_TIMEOUT, joined).await {
@@ -568,6 +576,18 @@ mod tests {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
         u64::from_str_radix(caught.unwrap().trim(), 16).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_thread_that_hangs_does_not_keep_the_daemon_from_its_end() {
+        let (thread, mut inbox) = mpsc::channel(1);
+        end(&thread, "stop").await;
+        let before = Instant::now();
+        end(&thread, "stop").await;
+        assert!(before.elapsed() >= STOP_PATIENCE);
+        assert_eq!(inbox.recv().await, Some("stop"));
+        drop(inbox);
+        end(&thread, "stop").await;
     }
 
     #[test]

@@ -369,6 +369,13 @@ impl Speaker {
         }
     }
 
+    /// What comes before the first connection.
+    async fn begin(&mut self) {
+        let keys = keys::read_all(&self.shared.config().bgp).await;
+        self.sign(keys);
+        self.start_remembered().await;
+    }
+
     /// Serves peers until `stop` resolves, then takes leave of them.
     pub async fn serve(
         mut self,
@@ -380,9 +387,11 @@ impl Speaker {
         let mut listening = JoinSet::new();
         let listeners: Vec<_> = listeners.into_iter().map(Arc::new).collect();
         self.keyring = Keyring::new(listeners.clone());
-        let keys = keys::read_all(&self.shared.config().bgp).await;
-        self.sign(keys);
-        self.start_remembered().await;
+        let mut stop = stop.shared();
+        tokio::select! {
+            () = self.begin() => {}
+            () = stop.clone() => {}
+        }
         for listener in listeners {
             listening.spawn(supervised(
                 "BGP listener",
@@ -390,7 +399,6 @@ impl Speaker {
             ));
         }
         let mut audit = tokio::time::interval(AUDIT_EVERY);
-        tokio::pin!(stop);
         loop {
             tokio::select! {
                 () = &mut stop => break,
@@ -421,7 +429,11 @@ impl Speaker {
             let peers = reflector.peers().filter(served);
             peers.map(|(peer, _)| peer).collect::<Vec<_>>()
         });
-        for peer in look.await.unwrap_or_default() {
+        // Connections and the end of the daemon wait for this, and a reflector that hangs does not answer.
+        let Ok(served) = tokio::time::timeout(AUDIT_PATIENCE, look).await else {
+            return;
+        };
+        for peer in served.unwrap_or_default() {
             if self.shared.identities.borrow().contains_key(&peer) {
                 continue;
             }
@@ -562,6 +574,7 @@ const WORDS_MAX: usize = 4;
 /// How long the daemon waits for its peers' tasks, which have 3 s for their own last words.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 const AUDIT_EVERY: Duration = Duration::from_secs(5);
+const AUDIT_PATIENCE: Duration = Duration::from_secs(1);
 /// Longer than any peer takes to come back; shorter than the restart time that we offer.
 const RESTARTED_FOR: Duration = Duration::from_secs(60);
 /// More than any fabric has peers. One beyond may hear twice that we have restarted.
