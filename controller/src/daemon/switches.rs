@@ -81,6 +81,8 @@ struct Switches {
     shared: Arc<Shared>,
     /// Changes whenever the configuration was read again.
     config: watch::Receiver<Arc<Config>>,
+    /// The files that `[switches]` names could not be read: they are read again then.
+    reread: Option<Instant>,
     led: Led,
     solver: Solver,
     plans: watch::Receiver<Plan>,
@@ -165,6 +167,7 @@ impl Switches {
         config.mark_changed();
         Self {
             config,
+            reread: None,
             shared,
             led,
             plans: solver.plans(),
@@ -345,19 +348,27 @@ impl Switches {
     }
 
     /// Reads the files that `[switches]` names, once after the configuration was read. What was good when it was checked and is
-    /// not any more leaves the connections as they are.
+    /// not any more leaves the connections as they are, until it is good again.
     async fn read_credentials(&mut self) {
-        if !self.config.has_changed().unwrap_or(false) {
+        let now = Instant::now();
+        let is_due = self.reread.take_if(|at| now >= *at).is_some();
+        if !is_due && !self.config.has_changed().unwrap_or(false) {
             return;
         }
+        self.reread = None;
         let switches = self.config.borrow_and_update().switches.clone();
-        match files::read(move || switches.load()).await {
+        let passwords = switches.login.iter().map(|login| &login.password_file);
+        let place = files::place(passwords.chain(&switches.ca_file));
+        match files::read(place, move || switches.load()).await {
             Ok(credentials) => {
                 let credentials = Arc::new(credentials);
                 self.telemetry.set_credentials(Arc::clone(&credentials));
                 self.southbound.set_credentials(credentials);
             }
-            Err(error) => tracing::error!(%error, "[switches] stays as it was"),
+            Err(error) => {
+                tracing::error!(%error, "[switches] stays as it was; its files are read again soon");
+                self.reread = Some(now + REREAD_AFTER);
+            }
         }
     }
 
@@ -706,6 +717,8 @@ fn intents(
 
 /// Looks again now and then, whatever happens: time passes for switches that are silent.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Between two reads of files that could not be read.
+const REREAD_AFTER: Duration = Duration::from_secs(10);
 /// So long weights stay with leaves that take them over BGP while nobody leads: longer than an election, and as long as those
 /// of agents by their lease.
 const UNGUIDED_FOR: Duration = Duration::from_secs(10);

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use socket2::Socket;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::spawn_blocking;
 use weft_sys::tcp_ao::{self, MasterKey, TurnError};
 use weft_sys::{Key, KeyError};
 
@@ -36,18 +35,20 @@ pub async fn read(group: &PeerGroup) -> io::Result<Option<Secret>> {
     if group.tcp_ao.is_empty() && group.password_file.is_none() {
         return Ok(None);
     }
+    let key_files = group.tcp_ao.iter().map(|key| &key.key_file);
+    let place = files::place(key_files.chain(&group.password_file));
     let group = group.clone();
-    files::read(move || load(&group)).await
+    files::read(place, move || load(&group)).await
 }
 
-/// Reads every key file that a configuration names, however long that takes.
+/// Reads every key file that a configuration names.
 ///
 /// # Errors
-/// The first file that holds no key.
+/// The first file that holds no key; or they are not read in time.
 pub async fn read_all(bgp: &Bgp) -> io::Result<Keys> {
     let bgp = bgp.clone();
-    let read = spawn_blocking(move || Keyring::read(&bgp)).await;
-    read.map_err(io::Error::other)?.map_err(io::Error::other)
+    let read = files::read_all(move || Keyring::read(&bgp)).await?;
+    read.map_err(io::Error::other)
 }
 
 fn load(group: &PeerGroup) -> Result<Option<Secret>, KeyError> {

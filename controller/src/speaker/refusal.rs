@@ -35,6 +35,8 @@ pub enum Reason {
     TooOften,
     /// The session of the peer is stopped for a while, or by an operator.
     Stopped,
+    /// The key that signs it cannot be read, or is not taken.
+    Unsigned,
 }
 
 impl Reason {
@@ -50,6 +52,7 @@ impl Reason {
             Self::NoOpen => "no OPEN in time",
             Self::TooOften => "sessions fail too often",
             Self::Stopped => "session stopped",
+            Self::Unsigned => "cannot be signed",
         }
     }
 
@@ -62,7 +65,8 @@ impl Reason {
             | Self::NoRoom
             | Self::Busy
             | Self::TooOften
-            | Self::Stopped => Cease::Rejected,
+            | Self::Stopped
+            | Self::Unsigned => Cease::Rejected,
         }
     }
 }

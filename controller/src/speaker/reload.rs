@@ -12,6 +12,7 @@ use super::Shared;
 use super::keys::{self, Keys};
 use crate::config::diff::{self, Change};
 use crate::config::{Config, ConfigError};
+use crate::daemon::files;
 
 /// A configuration that is to hold from now on; answered once every task can see it.
 pub struct Reload {
@@ -80,8 +81,9 @@ impl Reloader {
     pub async fn reload(&self, dry_run: bool) -> Result<Vec<Change>, ReloadError> {
         let _turn = self.turn.lock().await;
         let file = self.file.clone().ok_or(ReloadError::NoFile)?;
-        let read = tokio::task::spawn_blocking(move || Config::load(&file)).await;
-        let config = read.map_err(|_| ReloadError::Stopping)??;
+        let path = file.clone();
+        let read = files::read_all(move || Config::load(&file)).await;
+        let config = read.map_err(|source| ConfigError::Unreadable { path, source })??;
         let held = self.config();
         let changes = diff::diff(&held, &config);
         if dry_run {
