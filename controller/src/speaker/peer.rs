@@ -18,6 +18,7 @@ mod pace;
 mod pause;
 mod reconfigure;
 mod shown;
+mod signing;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -44,10 +45,9 @@ use super::offer::Company;
 use super::ownership::Ownership;
 use super::report::{Direction, Report};
 use super::restart::{self, Intent};
-use super::socket;
 use super::writer::{self, Event, Order};
-use super::{Shared, keys, offer};
-use crate::config::{Config, PeerGroup, Ttl};
+use super::{Shared, offer};
+use crate::config::{Config, PeerGroup};
 use crate::monitoring::tap::Tap;
 use crate::reflector::learn::Learned;
 use crate::reflector::learn::rate::Budget;
@@ -262,22 +262,36 @@ impl Peer {
         while !self.is_over() {
             self.turn().await;
         }
+        self.close_door();
         self.shared.release_identity(self.setup.address);
     }
 
-    async fn turn(&mut self) {
+    /// When the first timer runs out.
+    fn deadline(&self) -> Instant {
         let timeout = self.session.poll_timeout().map(Instant::from_std);
         let telling = self.telling_deadline();
         let owed = self.owed.deadline();
         let timers = [timeout, self.stopping, owed, telling];
-        let resting = self.resting.is_some();
-        let deadline = timers
+        timers
             .into_iter()
             .chain([self.resting, self.dialed_until, self.lingers_until])
             .chain([self.asking.deadline(), self.company_deadline()])
             .chain([self.guessed.look_at])
             .flatten()
-            .fold(now() + IDLE, Instant::min);
+            .fold(now() + IDLE, Instant::min)
+    }
+
+    async fn turn(&mut self) {
+        if now() >= self.deadline() {
+            // First: words that take long must not keep a timer waiting.
+            self.due().await;
+            self.settle().await;
+            if self.is_over() {
+                return;
+            }
+        }
+        let deadline = self.deadline();
+        let (resting, holds) = (self.resting.is_some(), self.pauses_shortly());
         let [outgoing, incoming] = &mut self.connections;
         tokio::select! {
             word = self.words.recv(), if self.stopping.is_none() => self.hear(word).await,
@@ -286,7 +300,7 @@ impl Peer {
             dialed = pending_or(&mut self.dialing) => self.dialed(dialed).await,
             happened = watch(outgoing, resting) => self.happened(Side::Outgoing, happened).await,
             happened = watch(incoming, resting) => self.happened(Side::Incoming, happened).await,
-            words = newcomer::first_words(&mut self.newcomer) => self.met(words).await,
+            words = newcomer::first_words(&mut self.newcomer), if !holds => self.met(words).await,
             () = pause::end(&mut self.pause), if self.stopping.is_none() => self.begin_again().await,
             answer = pending_or(&mut self.joining) => self.joined(answer).await,
             withheld = pending_or(&mut self.guessed.looking) => self.say_withheld(withheld),
@@ -298,6 +312,11 @@ impl Peer {
             diagnostic = self.liveness.failed() => self.path_failed(diagnostic).await,
             () = tokio::time::sleep_until(deadline) => self.due().await,
         }
+        self.settle().await;
+    }
+
+    /// Does what follows from all that has just happened.
+    async fn settle(&mut self) {
         self.dismiss().await;
         self.refuse_rival().await;
         if self.ownership.as_ref().is_some_and(Ownership::is_done) && self.up.is_none() {
@@ -383,20 +402,6 @@ impl Peer {
         }
     }
 
-    /// Sets what keeps others out of a connection. False: it cannot be used without.
-    async fn prepare(&mut self, side: Side, stream: &TcpStream) -> bool {
-        if let Err(error) = socket::prepare(stream, self.setup.group.ttl) {
-            tracing::warn!(peer = %self.setup.address, %error, "connection not prepared");
-            if matches!(self.setup.group.ttl, Ttl::Gtsm(_)) {
-                self.report.failed(error.to_string());
-                return false;
-            }
-        }
-        // Keys of TCP-AO may have changed while we dialed.
-        let signed = side == Side::Incoming || !self.setup.group.tcp_ao.is_empty();
-        !signed || self.sign(stream).await
-    }
-
     /// A connection is there, and its first octets may be.
     async fn hold(&mut self, side: Side, stream: TcpStream, buffer: BytesMut) {
         let (socket, sink) = stream.into_split();
@@ -422,21 +427,6 @@ impl Peer {
         let restarted = self.shared.has_restarted(self.setup.address);
         self.session.set_restarted(restarted);
         self.input(Input::Connected(side)).await;
-    }
-
-    /// What was accepted has its listener's key, unless it came before the listener had it. False: it has
-    /// not the key that it must have.
-    async fn sign(&mut self, stream: &TcpStream) -> bool {
-        let signed = match keys::read(&self.setup.group).await {
-            Ok(None) => return true,
-            Ok(secret) => keys::sign(stream, secret.as_ref()).map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
-        };
-        if let Err(error) = &signed {
-            tracing::error!(peer = %self.setup.address, %error, "connection refused: it cannot be signed");
-            self.report.failed(error.clone());
-        }
-        signed.is_ok()
     }
 
     async fn happened(&mut self, side: Side, happened: Happened) {

@@ -16,7 +16,7 @@ impl Peer {
             Some(deadline) => is_idle || now() >= deadline,
             None if self.leaving => is_idle,
             None => {
-                let is_idle = is_idle && self.newcomer.is_none();
+                let is_idle = is_idle && !self.is_waited_for();
                 self.setup.dynamic && is_idle && self.report.served() && !self.remembers()
             }
         }
@@ -26,6 +26,11 @@ impl Peer {
     fn is_idle(&self) -> bool {
         let closed = self.connections.iter().all(Option::is_none) && self.ending.is_empty();
         closed && self.ownership.as_ref().is_none_or(Ownership::is_done)
+    }
+
+    /// Somebody has connected whom nothing was said to yet.
+    fn is_waited_for(&self) -> bool {
+        self.newcomer.is_some() || !self.words.is_empty()
     }
 
     /// The peer has to wait, what it did is not forgotten yet, or it is dialed since it was lost.
@@ -48,7 +53,8 @@ impl Peer {
     /// Says whether the task does nothing but remember: it may have to make room for others.
     pub(super) fn report_lingering(&self) {
         let serves = self.stopping.is_some() || self.leaving;
-        let lingers = self.setup.dynamic && !serves && self.is_idle() && self.remembers();
+        let is_idle = self.is_idle() && !self.is_waited_for();
+        let lingers = self.setup.dynamic && !serves && is_idle && self.remembers();
         self.report.lingering(lingers.then(now));
     }
 }

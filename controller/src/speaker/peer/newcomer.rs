@@ -12,7 +12,7 @@ use weft_bgp::message::Message;
 use weft_bgp::peer::PeerId;
 use weft_bgp::session::{Input, Negotiated, Refusal, Side};
 
-use super::{Peer, READ_OCTETS, SILENCE, now};
+use super::{Peer, READ_OCTETS, SILENCE, Word, now};
 use crate::speaker::refusal::{self, Reason};
 
 /// A connection of which nothing is known yet but where it comes from.
@@ -63,7 +63,7 @@ fn sender(frame: Frame, negotiated: &Negotiated) -> Option<PeerId> {
 impl Peer {
     /// The peer, or somebody at its address, dialed us.
     pub(super) async fn incoming(&mut self, stream: TcpStream) {
-        if self.up.is_some() {
+        if self.up.is_some() || self.pauses_shortly() {
             // One at a time.
             if self.newcomer.is_some() {
                 return self.turn_away(&stream, Reason::Collision);
@@ -117,11 +117,26 @@ impl Peer {
             if self.up.is_none() || !self.read_on().await {
                 return;
             }
+            // A peer that has gone beyond a limit is not heard any further.
+            self.dismiss().await;
+        }
+    }
+
+    /// The task ends: turns away whoever still waits for it. Whoever comes later meets another task.
+    pub(super) fn close_door(&mut self) {
+        self.words.close();
+        while let Ok(word) = self.words.try_recv() {
+            if let Word::Incoming(stream) = word {
+                self.turn_away(&stream, Reason::Busy);
+            }
+        }
+        if let Some(newcomer) = self.newcomer.take() {
+            self.turn_away(&newcomer.stream, Reason::Stopped);
         }
     }
 
     /// Closes a connection that no session has seen, and says why.
-    fn turn_away(&self, stream: &TcpStream, reason: Reason) {
+    pub(super) fn turn_away(&self, stream: &TcpStream, reason: Reason) {
         refusal::reject(stream, reason.cease());
         self.refused(reason, None);
     }

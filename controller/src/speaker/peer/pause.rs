@@ -11,6 +11,8 @@ use super::{Peer, now};
 pub(super) struct Pause {
     pub(super) until: Instant,
     reason: String,
+    /// Who connects meanwhile is not refused but waits for its end.
+    is_short: bool,
     /// Resolves if the reason ends before.
     ended: BoxFuture<'static, ()>,
 }
@@ -22,7 +24,16 @@ impl Pause {
         Self {
             until,
             reason,
+            is_short: false,
             ended,
+        }
+    }
+
+    /// Marks a pause that is over before a peer gives up a connection.
+    pub(super) fn short(self) -> Self {
+        Self {
+            is_short: true,
+            ..self
         }
     }
 
@@ -51,6 +62,11 @@ impl Peer {
             tracing::info!(peer = %self.setup.address, %reason, "a session may begin again");
         }
         self.input(Input::Start).await;
+    }
+
+    /// Whether connections wait for the end of a short pause.
+    pub(super) fn pauses_shortly(&self) -> bool {
+        self.pause.as_ref().is_some_and(|pause| pause.is_short)
     }
 
     /// Returns why no session begins by itself, and until when at most.

@@ -150,7 +150,8 @@ impl Bench {
             let _ = words.send(Word::Show(tap)).await;
             said
         });
-        while !is_done.load(Ordering::Relaxed) {
+        let hears = |peer: &Peer| peer.stopping.is_none() && !peer.words.is_empty();
+        while !is_done.load(Ordering::Relaxed) || hears(&self.peer) {
             self.peer.turn().await;
         }
         script.await.unwrap()

@@ -99,6 +99,20 @@ async fn a_peer_that_is_back_at_once_is_not_refused_for_the_session_that_it_left
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_that_went_beyond_a_limit_ends_before_a_second_connection_is_judged() {
+    let mut bench = Bench::new().await;
+    let mut first = bench.session().await.unwrap();
+    let end = Message::Update(Box::new(Update::end_of_rib(Family::L2VPN_EVPN)));
+    first.say(&end).await;
+    bench.peer.exceeded = Some("routes".to_owned());
+    let (ours, _second) = opened(open());
+    bench.peer.incoming(ours).await;
+    let words = first_words(&mut bench.peer.newcomer).await;
+    bench.peer.met(words).await;
+    assert_eq!(bench.refusals(), [(Reason::Stopped.label(), 1)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_second_connection_beside_one_without_a_session_is_refused() {
     let mut bench = Bench::new().await;
     let _first = bench.dialed();

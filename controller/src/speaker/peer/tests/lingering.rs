@@ -100,6 +100,26 @@ async fn a_peer_that_fails_again_and_again_is_refused_in_the_end() {
     assert!(bench.peer.is_over());
 }
 
+#[tokio::test(start_paused = true)]
+async fn whoever_connects_while_the_task_ends_is_heard_or_told_why_not() {
+    let mut bench = Bench::new().await;
+    bench.peer.report.failed("no route to host".to_owned());
+    assert!(bench.peer.is_over());
+    bench.peer.lingers_until = Some(now() + Duration::from_secs(60));
+    bench.peer.report_lingering();
+    assert!(bench.peer.report.lingering_since().is_some());
+    let queued = bench.dialed();
+    bench.peer.report_lingering();
+    assert!(bench.peer.report.lingering_since().is_none());
+    bench.peer.lingers_until = None;
+    assert!(!bench.peer.is_over());
+    bench.peer.close_door();
+    let refused: Vec<_> = bench.peer.report.facts().refusals.totals().collect();
+    assert_eq!(refused, [(Reason::Busy.label(), 1)]);
+    let last = queued.hear_out().await;
+    assert_eq!(last, Some(Notification::cease(Cease::Rejected)));
+}
+
 /// RFC 4724 §4.2: who keeps our routes meanwhile may wait to be dialed.
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_was_lost_is_dialed_for_a_while() {

@@ -22,6 +22,19 @@ async fn a_keepalive_that_came_while_we_stood_still_is_heard_before_the_hold_tim
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_timer_that_is_due_does_not_wait_for_words() {
+    let mut bench = Bench::new().await;
+    let _remote = bench.session().await.unwrap();
+    let hold = bench.peer.session.negotiated().unwrap().hold;
+    for _ in 0..4 {
+        let _ = bench.dialed();
+    }
+    tokio::time::advance(hold + Duration::from_secs(1)).await;
+    bench.peer.turn().await;
+    assert!(bench.peer.up.is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_connection_that_is_not_there_yet_is_given_up_with_its_dial() {
     let mut bench = Bench::new().await;
     let dial = || -> BoxFuture<'static, _> { Box::pin(std::future::pending()) };
