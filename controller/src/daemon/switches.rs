@@ -731,8 +731,11 @@ const REST: u32 = 4;
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
     use crate::balancer::Balancer;
+    use crate::config::Login;
     use crate::consensus::tests::unheard;
     use crate::fabric::live::SpineRoutes;
     use crate::fabric::topology::tests::{declared, leaf_spine, vtep};
@@ -816,6 +819,35 @@ mod tests {
         assert_eq!(switches.held(only_two.clone(), 6), both);
         assert_eq!(switches.held(only_two.clone(), 7), only_two);
         assert!(switches.heard.is_empty());
+    }
+
+    #[tokio::test]
+    async fn credentials_that_cannot_be_read_are_read_again_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let (consensus, _proposed) = unheard(&dir);
+        let (_publish, spines) = watch::channel(announced(&[]));
+        let (fabric, _declared) = watch::channel(None);
+        let nobody = Southbound::over(Arc::new(|_| Box::pin(std::future::pending())));
+        let shared = Arc::new(shared_over(consensus));
+        let mut config = Config::clone(&shared.config());
+        let password_file = dir.path().join("password");
+        config.switches.login = Some(Login {
+            username: "weft".to_owned(),
+            password_file: password_file.clone(),
+        });
+        let mut switches = Switches::new(shared, Led::new(), fabric, spines, nobody);
+        let (_reload, config) = watch::channel(Arc::new(config));
+        switches.config = config;
+        switches.config.mark_changed();
+        switches.read_credentials().await;
+        let again_at = switches.reread.unwrap();
+        std::fs::write(&password_file, "a secret").unwrap();
+        std::fs::set_permissions(&password_file, PermissionsExt::from_mode(0o600)).unwrap();
+        switches.read_credentials().await;
+        assert_eq!(switches.reread, Some(again_at), "not before");
+        switches.reread = Some(Instant::now());
+        switches.read_credentials().await;
+        assert_eq!(switches.reread, None);
     }
 
     /// What two spines announce, but for what the first one lost.
