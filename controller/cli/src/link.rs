@@ -123,9 +123,10 @@ async fn set(
     dialog: &mut Dialog<'_>,
 ) -> Result<(), Failure> {
     let connection = &dialog.connection;
-    // Twice is once: another replica may be asked the same.
-    let request_id = request_id();
+    // Twice is once: another replica may be asked the same. Each name is a content of its own, with an id of its own.
+    let (given, turned) = (request_id(), request_id());
     let ask = async |name: String| {
+        let request_id = if name == link { &given } else { &turned };
         let request = proto::UpdateLinkRequest {
             resource: Some(proto::Link {
                 name,
@@ -164,9 +165,12 @@ async fn of_either_name<T>(
         let mut answer = ask(link.to_owned()).await?;
         if let (Err(status), Some(turned)) = (&answer, &turned)
             && status.code() == Code::NotFound
-            && let Ok(found) = ask(turned.clone()).await?
         {
-            answer = Ok(found);
+            let other = ask(turned.clone()).await?;
+            // A name that is unknown both ways is said as it was given.
+            if !matches!(&other, Err(status) if status.code() == Code::NotFound) {
+                answer = other;
+            }
         }
         answer.map_err(|status| Failure::of_change(connection.address(), &status))
     };

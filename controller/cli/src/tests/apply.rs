@@ -232,6 +232,21 @@ async fn the_last_path_is_taken_by_force_alone() {
     }
 }
 
+/// A replica refuses a request_id that it knows of another request.
+#[tokio::test]
+async fn each_name_of_a_link_is_a_request_of_its_own_however_often_it_is_asked() {
+    let memory = Memory::declared();
+    let address = memory.listening().await;
+    memory.content().unsure = 2;
+    let turned = ["link", "down", "spine1:leaf1--leaf1:eth1"];
+    typed_at(address, &turned).await.1.unwrap();
+    assert_eq!(memory.content().unsure, 0);
+    assert_eq!(memory.calls(), ["link force=false"]);
+    let mut names: Vec<_> = memory.content().requests.values().cloned().collect();
+    names.sort_unstable();
+    assert_eq!(names, ["leaf1:eth1--spine1:leaf1", turned[2]]);
+}
+
 #[tokio::test]
 async fn a_leader_that_does_not_know_its_links_yet_is_asked_again() {
     let memory = Memory::declared();

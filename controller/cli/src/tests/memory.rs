@@ -42,6 +42,8 @@ pub(super) struct Content {
     pub(super) refused_job: String,
     /// Changes of the generation between two reads.
     pub(super) restless: u32,
+    /// Names of links by the request_id of their updates.
+    pub(super) requests: BTreeMap<String, String>,
 }
 
 /// A replica with such a content.
@@ -468,6 +470,15 @@ impl fabric_server::FabricService for Memory {
         let request = request.into_inner();
         let wanted = request.resource.unwrap_or_default();
         let mut content = self.content();
+        let name = wanted.name.clone();
+        let first = content.requests.entry(request.request_id).or_insert(name);
+        if *first != wanted.name {
+            return Err(Status::already_exists("request_id: of another request"));
+        }
+        // Its links are named from leaf to spine.
+        if wanted.name.starts_with("spine1:") {
+            return Err(Status::not_found("name: no link is named so"));
+        }
         let takes_path = wanted.admin_state() == proto::AdminState::Down;
         content.decide(request.force, takes_path)?;
         content.calls.push(format!("link force={}", request.force));
