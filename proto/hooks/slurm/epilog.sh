@@ -29,13 +29,18 @@ bounded() {
 # True if the job was requeued, and starts or runs again. Where Slurm does not answer, it was not.
 runs() {
     found=$(timeout -s KILL 2 squeue --all --noheader --states=CONFIGURING,RUNNING --jobs="${SLURM_JOB_ID-}" --format=%A) || return 1
-    [ -n "$found" ]
+    # An array's master is asked for with its tasks.
+    case " $(echo "$found" | tr '\n' ' ') " in
+    *" ${SLURM_JOB_ID-} "*) ;;
+    *) return 1 ;;
+    esac
 }
 
-# Until weft answers, or the job was declared anew.
+# Until weft answers, or the job was declared anew. No try ends after six seconds: none begins after four, and each has two.
 again() {
     settings
-    until runs; do
+    end=$(($(date +%s) + 4))
+    while ! runs && [ "$(date +%s)" -lt "$end" ]; do
         timeout -s KILL 2 sh "$0" --bounded
         code=$?
         case $code in
@@ -51,7 +56,7 @@ again() {
 # The process holds nothing that slurmctld waits for, and is in no process group that slurmctld ends.
 later() {
     echo "trying again in the background"
-    setsid timeout -s KILL 6 sh "$0" --again </dev/null >/dev/null 2>&1 &
+    setsid timeout -s KILL 12 sh "$0" --again </dev/null >/dev/null 2>&1 &
 }
 
 tell() {

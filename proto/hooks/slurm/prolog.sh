@@ -54,20 +54,26 @@ END
 # False if the job neither starts nor runs any more. Where Slurm does not answer, it may.
 runs() {
     found=$(timeout -s KILL 2 squeue --all --noheader --states=CONFIGURING,RUNNING --jobs="${SLURM_JOB_ID-}" --format=%A) || return 0
-    [ -n "$found" ]
+    # An array's master is asked for with its tasks.
+    case " $(echo "$found" | tr '\n' ' ') " in
+    *" ${SLURM_JOB_ID-} "*) ;;
+    *) return 1 ;;
+    esac
 }
 
-# Until weft answers, or the job has ended. A job that was declared too late is deleted.
+# Until weft answers, or the job has ended. No try ends after six seconds: none begins after four, and each has two. A job that was
+# declared too late is deleted.
 again() {
     settings
-    while runs; do
+    end=$(($(date +%s) + 4))
+    while runs && [ "$(date +%s)" -lt "$end" ]; do
         timeout -s KILL 2 sh "$0" --bounded
         code=$?
         case $code in
         2 | 124 | 137) sleep 0.3 ;;
         *)
             timeout -s KILL 0.05 logger -t weft -- "slurm-${SLURM_JOB_ID-}: tried again: exit code $code" >/dev/null 2>&1
-            runs || sh "$(dirname "$0")/epilog.sh" --bounded
+            runs || timeout -s KILL 2 sh "$(dirname "$0")/epilog.sh" --bounded
             return
             ;;
         esac
@@ -77,7 +83,7 @@ again() {
 # The process holds nothing that slurmctld waits for, and is in no process group that slurmctld ends.
 later() {
     echo "trying again in the background"
-    setsid timeout -s KILL 6 sh "$0" --again </dev/null >/dev/null 2>&1 &
+    setsid timeout -s KILL 12 sh "$0" --again </dev/null >/dev/null 2>&1 &
 }
 
 tell() {
