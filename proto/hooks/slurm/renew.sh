@@ -1,6 +1,7 @@
 #!/bin/sh
 # Deletes the jobs that weft still has and Slurm no longer runs, as when weft did not answer their epilog. Renews the ttl of every job that runs,
-# with the hosts on which it runs, which a requeue may have changed while weft did not answer. Then declares those that weft does not know.
+# with the hosts on which it runs, which a requeue may have changed while weft did not answer. Then declares those that weft does not know, or
+# still has on hosts of each other.
 # weft-renew.timer runs it on the controller every 15 minutes, which has to be less than WEFT_TTL_SECS. No job waits for it. One weft
 # serves one cluster: names are numbers of jobs.
 #
@@ -50,6 +51,18 @@ renew() {
     fi
 }
 
+# True if weft has a job with other hosts than these: elsewhere JOB HOSTS.
+elsewhere() {
+    wanted=$(SLURM_JOB_ID=$1 SLURM_JOB_NODELIST=$2 timeout -k 0.1 10 sh "$here/prolog.sh" --job </dev/null | sed -n 's/^host_names: //p')
+    [ -n "$wanted" ] || return
+    shown=$(timeout -k 0.1 10 weft --timeout 5 job show "slurm-$1" -o json </dev/null | tr -d ' \n')
+    case $shown in
+    *"\"host_names\":$wanted"*) return 1 ;;
+    *'"host_names":['*) ;;
+    *) return 1 ;;
+    esac
+}
+
 unknown=" "
 while read -r job nodes hosts; do
     if [ "${nodes:-1}" = 1 ]; then
@@ -69,6 +82,18 @@ while read -r job nodes hosts; do
 done <<END
 $running
 END
+# Jobs that swapped hosts wait for each other: those that weft has elsewhere are deleted, and declared below.
+while read -r job nodes hosts; do
+    case $unknown in
+    *" ${job:--} "*) ;;
+    *) continue ;;
+    esac
+    if elsewhere "$job" "$hosts"; then
+        timeout -k 0.1 10 weft --timeout 5 job delete "slurm-$job" </dev/null >&2
+    fi
+done <<END
+$running
+END
 # After all others have moved to their hosts.
 while read -r job nodes hosts; do
     case $unknown in
@@ -76,9 +101,11 @@ while read -r job nodes hosts; do
     *) continue ;;
     esac
     # The job may have ended meanwhile.
-    if [ -z "$(timeout 30 squeue --all --noheader --states=RUNNING --jobs="$job" --format=%A </dev/null)" ]; then
-        continue
-    fi
+    found=$(timeout 30 squeue --all --noheader --states=RUNNING --jobs="$job" --format=%A </dev/null)
+    case " $(echo "$found" | tr '\n' ' ') " in
+    *" $job "*) ;;
+    *) continue ;;
+    esac
     SLURM_JOB_ID=$job SLURM_JOB_NUM_NODES=$nodes SLURM_JOB_NODELIST=$hosts \
         timeout -k 0.1 10 sh "$here/prolog.sh" --bounded </dev/null >&2
 done <<END
