@@ -2,8 +2,9 @@
 # Declares the pods of a job to weft, renews it, or says that it has ended:
 #   hook.sh start|renew|stop
 # Exits 0 within a second whatever weft and Kubernetes do, and says what came of it in one line on standard error. If no replica answers, a
-# process that nobody waits for tries again for six seconds. launch.sh, which has time, calls it with --bounded behind the verb: then it
-# takes as long as they do, and its exit code says what came of it.
+# process that nobody waits for tries again for six seconds, unless another call is about the job meanwhile: the last one is remembered in a
+# file of ${XDG_RUNTIME_DIR:-/tmp}. launch.sh, which has time, calls it with --bounded behind the verb: then it takes as long as they do, and
+# its exit code says what came of it; and with --again: then it tries for six seconds.
 #
 #   WEFT_JOB        name of the job. REQUIRED
 #   WEFT_SELECTOR   labels of its pods, as in job-name=train-42. REQUIRED to start
@@ -20,6 +21,22 @@
 
 here=$(dirname "$0")
 verb=${1-}
+# The call, and where the last one about the job is remembered.
+call="$verb ${3:-$$}"
+mark=${XDG_RUNTIME_DIR:-/tmp}/weft-${WEFT_JOB-}
+
+remember() {
+    { echo "$call" >"$mark"; } 2>/dev/null
+}
+
+# True if no other call was about the job since, or nothing can be remembered.
+owns() {
+    last=$call
+    if [ -f "$mark" ] && [ -w "$mark" ]; then
+        read -r last <"$mark"
+    fi
+    [ "$last" = "$call" ]
+}
 
 # The pods as a job file for weft.
 job() {
@@ -56,25 +73,34 @@ bounded() {
     esac
 }
 
-# Until weft answers.
+# Until weft answers, or another call is about the job. No try ends after six seconds: none begins after four, and each has two. What was
+# declared after the job's stop is taken back.
 again() {
-    while :; do
-        timeout -s KILL 2 sh "$0" "$verb" --bounded
-        case $? in
+    end=$(($(date +%s) + 4))
+    code=2
+    while owns && [ "$(date +%s)" -lt "$end" ]; do
+        timeout -s KILL 2 sh "$0" "$verb" --once
+        code=$?
+        case $code in
         2 | 124 | 137) sleep 0.3 ;;
-        *) return ;;
+        *) break ;;
         esac
     done
+    owns
+    case $verb/$last in
+    start/stop*) timeout -s KILL 2 sh "$0" stop --once ;;
+    esac
+    return "$code"
 }
 
 # The process holds nothing that the caller waits for, and is in no process group that the caller ends.
 later() {
     echo "trying again in the background"
-    setsid timeout -s KILL 6 sh "$0" "$verb" --again </dev/null >/dev/null 2>&1 &
+    setsid timeout -s KILL 12 sh "$0" "$verb" --again "$$" </dev/null >/dev/null 2>&1 &
 }
 
 tell() {
-    timeout -s KILL 0.6 sh "$0" "$verb" --bounded 2>&1
+    timeout -s KILL 0.6 sh "$0" "$verb" --bounded "$$" 2>&1
     case $? in
     2) later ;;
     124 | 137)
@@ -86,10 +112,16 @@ tell() {
 
 case ${2-} in
 --bounded)
+    remember
+    bounded
+    exit
+    ;;
+--once)
     bounded
     exit
     ;;
 --again)
+    [ -n "${3-}" ] || remember
     again
     exit
     ;;

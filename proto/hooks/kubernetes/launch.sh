@@ -11,18 +11,16 @@ hook=$(dirname "$0")/hook.sh
 # Runs something so that a signal ends it, too.
 run() {
     "$@" >&2 &
-    child=$!
-    wait "$child"
+    wait "$!"
 }
 
 tell() {
-    run timeout -k 0.1 30 sh "$hook" "$1" --bounded
+    run timeout -s KILL 30 sh "$hook" "$1" --bounded
 }
 
 keep() {
-    child=
-    # timeout has a group of its own, once it runs.
-    trap 'kill -TERM "-$child" 2>/dev/null || kill "$child" 2>/dev/null; exit' TERM
+    # timeout has a group of its own, once it runs. kubectl and weft may ignore all but KILL.
+    trap 'kill -KILL "-$!" 2>/dev/null || kill -KILL "$!" "-$!" 2>/dev/null; exit' TERM
     until tell start; do
         run sleep "${WEFT_RETRY_SECS:-5}"
     done
@@ -46,5 +44,10 @@ while kill -0 "$launcher" 2>/dev/null; do
 done
 kill "$keeper" 2>/dev/null
 wait "$keeper" 2>/dev/null
-sh "$hook" stop </dev/null
+said=$(sh "$hook" stop </dev/null 2>&1)
+echo "$said" >&2
+# What the hook leaves behind dies with the container: the tries are made here.
+case $said in
+*"trying again"* | *"no answer in time"*) timeout -s KILL 9 sh "$hook" stop --again </dev/null >/dev/null 2>&1 ;;
+esac
 exit "$code"

@@ -1,6 +1,8 @@
 //! The hooks of `proto/hooks`, as they are, with programs in their path that do as weft, Slurm and Kubernetes may: none of them delays a
 //! job, or makes it fail.
 
+mod kubernetes;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -29,6 +31,7 @@ impl Programs {
         };
         for name in [
             "sh", "timeout", "head", "tr", "sed", "paste", "cat", "dirname", "sleep", "setsid",
+            "date",
         ] {
             let path = found(name).unwrap_or_else(|| panic!("no {name}"));
             programs.script(name, &format!("exec {} \"$@\"", path.display()));
@@ -39,7 +42,7 @@ impl Programs {
             "kubectl",
             &format!("cat {}", programs.path("pods.json").display()),
         );
-        fs::write(programs.path("pods.json"), PODS).unwrap();
+        fs::write(programs.path("pods.json"), kubernetes::PODS).unwrap();
         programs
     }
 
@@ -77,6 +80,21 @@ impl Programs {
         assert!(waited.success(), "no {name}");
     }
 
+    /// Waits until nothing runs that has the directory in its arguments.
+    fn wait_for_silence(&self) {
+        let directory = self.directory.path().to_str().unwrap();
+        let mut left = String::new();
+        for _ in 0..50 {
+            left = running(directory);
+            if left.is_empty() {
+                return;
+            }
+            let slept = Command::new("sleep").arg("0.1").status().unwrap();
+            assert!(slept.success());
+        }
+        panic!("left behind: {left}");
+    }
+
     /// The words that weft was called with, a line for each call.
     fn words(&self) -> String {
         fs::read_to_string(self.path("words")).unwrap_or_default()
@@ -110,6 +128,7 @@ impl Programs {
             .env_clear()
             .env("PATH", self.directory.path())
             .env("WEFT_SETTINGS", self.path("settings"))
+            .env("XDG_RUNTIME_DIR", self.directory.path())
             .envs(SLURM.iter().chain(KUBERNETES).chain(environment).copied())
             .stdin(Stdio::null())
             .stdout(fs::File::create(&said).unwrap())
@@ -122,6 +141,15 @@ impl Programs {
             said: String::from_utf8_lossy(&fs::read(&said).unwrap()).into_owned(),
         }
     }
+}
+
+/// The arguments of all processes that have this text in theirs.
+fn running(text: &str) -> String {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let arguments = processes.filter_map(|it| fs::read(it.path().join("cmdline")).ok());
+    let arguments = arguments.map(|it| String::from_utf8_lossy(&it).replace('\0', " "));
+    let found: Vec<_> = arguments.filter(|it| it.contains(text)).collect();
+    found.join("; ")
 }
 
 fn hooks() -> PathBuf {
@@ -174,7 +202,7 @@ const WEFTS: &[(&str, &str, &str)] = &[
     ("hangs", "sleep 60", "no answer"),
     (
         "hangs and takes no signal",
-        "trap '' TERM INT HUP; while :; do sleep 1; done",
+        "trap '' TERM INT HUP; while :; do sleep 1 || exit; done",
         "no answer",
     ),
     ("leaves a child behind", "setsid sleep 20 & exit 0", ""),
@@ -377,7 +405,10 @@ fn jobs_that_run_are_renewed_and_unknown_ones_declared() {
     assert_eq!(ended.code, Some(0), "{}", ended.said);
     let renew = |job| format!("--timeout 5 job renew slurm-{job} --ttl 3600s --members -\n");
     let list = "--timeout 5 job list -o name\n";
-    let (first, second) = (renew(4711), renew(4713));
+    let (first, second) = (
+        renew(4711),
+        renew(4713) + "--timeout 5 job show slurm-4713 -o json\n",
+    );
     let expected = format!("{list}{first}{second}--timeout 1 job apply -\n");
     assert_eq!(programs.words(), expected);
     assert!(ended.said.contains("name: slurm-4713"), "{}", ended.said);
@@ -444,6 +475,39 @@ fn a_job_that_was_requeued_moves_to_the_hosts_on_which_it_runs() {
     assert!(programs.words().contains(plain), "{}", programs.words());
 }
 
+/// Two jobs that were requeued have the hosts of each other: neither can move before the other one.
+#[test]
+fn jobs_that_swapped_hosts_are_declared_anew() {
+    let programs = Programs::new();
+    programs.script("squeue", "printf '42 2 n1,n2\\n43 2 n3,n4\\n44 2 n5,n6\\n'");
+    programs.script("scontrol", "echo \"$3\" | tr , '\\n'");
+    let shown =
+        |hosts| format!("printf '{{\"job\": {{\\n  \"host_names\": [\\n{hosts}\\n]}}}}\\n'");
+    let text = format!(
+        "echo \"$*\" >>{}\ncase $* in *renew*) exit 1;; *show*-42*) {};; *show*-43*) {};; *show*-44*) {};; esac",
+        programs.path("words").display(),
+        shown("\"n3\",\\n\"n4\""),
+        shown("\"n1\",\\n\"n2\""),
+        // Refused for another reason.
+        shown("\"n5\",\\n\"n6\"")
+    );
+    programs.script("weft", &text);
+    let ended = programs.run("slurm/renew.sh", &[], &[]);
+    assert_eq!(ended.code, Some(0), "{}", ended.said);
+    let words = programs.words();
+    let changes = words
+        .lines()
+        .filter(|it| it.contains("delete") || it.contains("apply"));
+    let expected = [
+        "--timeout 5 job delete slurm-42",
+        "--timeout 5 job delete slurm-43",
+        "--timeout 1 job apply -",
+        "--timeout 1 job apply -",
+        "--timeout 1 job apply -",
+    ];
+    assert_eq!(changes.collect::<Vec<_>>(), expected);
+}
+
 #[test]
 fn a_hook_that_nobody_answers_is_repeated_behind_its_caller() {
     for (hook, words) in [
@@ -482,7 +546,12 @@ fn a_hook_that_nobody_answers_is_repeated_behind_its_caller() {
 
 #[test]
 fn a_hook_is_not_repeated_for_a_job_that_is_over_or_runs_again() {
-    for (hook, squeue) in [("slurm/prolog.sh", ":"), ("slurm/epilog.sh", "echo 4711")] {
+    for (hook, squeue) in [
+        ("slurm/prolog.sh", ":"),
+        // Tasks of an array whose master has ended.
+        ("slurm/prolog.sh", "printf '4712\\n47110\\n'"),
+        ("slurm/epilog.sh", "printf '4712\\n4711\\n'"),
+    ] {
         let programs = Programs::new();
         programs.kept();
         programs.script("squeue", squeue);
@@ -498,6 +567,36 @@ fn a_hook_is_not_repeated_for_a_job_that_is_over_or_runs_again() {
     programs.run("slurm/prolog.sh", &["--again"], &[]);
     let expected = "--timeout 1 job apply -\n--timeout 1 job delete slurm-4711\n";
     assert_eq!(programs.words(), expected);
+}
+
+#[test]
+fn an_epilog_is_repeated_while_other_tasks_of_its_array_run() {
+    let programs = Programs::new();
+    programs.kept();
+    programs.script("squeue", "printf '4712\\n47110\\n'");
+    programs.run("slurm/epilog.sh", &["--again"], &[]);
+    assert_eq!(programs.words(), "--timeout 1 job delete slurm-4711\n");
+}
+
+#[test]
+fn no_try_begins_after_four_seconds() {
+    for (hook, words, squeue) in [
+        ("slurm/prolog.sh", &["--again"][..], "echo 4711"),
+        ("slurm/epilog.sh", &["--again"], ":"),
+        ("kubernetes/hook.sh", &["start", "--again"], ":"),
+    ] {
+        let programs = Programs::new();
+        programs.script("squeue", squeue);
+        // Each look at the clock is two seconds after the one before.
+        let [clock, tries] = ["clock", "words"].map(|it| programs.path(it));
+        let wc = found("wc").unwrap();
+        let date = format!("echo . >>{0}\n{1} -c <{0}", clock.display(), wc.display());
+        programs.script("date", &date);
+        let weft = format!("echo \"$*\" >>{}\nexit 2", tries.display());
+        programs.script("weft", &weft);
+        programs.run(hook, words, &[]);
+        assert_eq!(programs.words().lines().count(), 1, "{hook}");
+    }
 }
 
 #[test]
@@ -529,128 +628,6 @@ fn jobs_whose_end_nobody_heard_are_deleted() {
     programs.script("squeue", "exit 1");
     let ended = programs.run("slurm/renew.sh", &[], &[]);
     assert_eq!((ended.code, programs.words()), (Some(0), String::new()));
-}
-
-/// Three pods of an indexed job, one of which has ended, in the order in which Kubernetes lists them.
-const PODS: &str = r#"{"kind": "List", "items": [
-  {"metadata": {"name": "train-42-10-x", "annotations": {
-      "batch.kubernetes.io/job-completion-index": "10",
-      "k8s.v1.cni.cncf.io/network-status": "[{\"name\": \"cbr0\", \"interface\": \"eth0\", \"ips\": [\"10.244.1.7\"], \"default\": true, \"dns\": {}}, {\"name\": \"fabric/rail1\", \"interface\": \"net2\", \"ips\": [\"198.51.100.3\"], \"mac\": \"02:00:00:00:00:03\", \"dns\": {}}, {\"name\": \"fabric/rail0\", \"interface\": \"net1\", \"ips\": [\"192.0.2.3\"], \"mac\": \"02:00:00:00:00:02\", \"dns\": {}}]"}},
-   "status": {"phase": "Running"}},
-  {"metadata": {"name": "train-42-2-y", "annotations": {
-      "batch.kubernetes.io/job-completion-index": "2",
-      "k8s.v1.cni.cncf.io/network-status": "[{\"name\": \"fabric/rail0\", \"interface\": \"net1\", \"ips\": [\"192.0.2.1\"]}, {\"name\": \"fabric/rail1\", \"interface\": \"net2\", \"ips\": [\"198.51.100.1\"]}]"}},
-   "status": {"phase": "Running"}},
-  {"metadata": {"name": "train-42-2-a"}, "status": {"phase": "Failed"}}]}"#;
-
-#[test]
-fn pods_are_ranks_by_address_and_vni() {
-    let programs = Programs::new();
-    programs.kept();
-    let ended = programs.bounded("kubernetes/hook.sh", &["start"], &[("WEFT_PRIORITY", "3")]);
-    assert!(ended.said.contains("done"), "{}", ended.said);
-    let job = programs.job();
-    let nics = |job: &proto::Job| -> Vec<String> {
-        let nics = job.ranks.iter();
-        nics.map(|it| format!("{} {}", it.address, it.vni.unwrap_or_default()))
-            .collect()
-    };
-    let expected = [
-        "192.0.2.1 100",
-        "198.51.100.1 101",
-        "192.0.2.3 100",
-        "198.51.100.3 101",
-    ];
-    assert_eq!(nics(&job), expected);
-    assert_eq!((job.name.as_str(), job.priority), ("train-42", 3));
-    assert_eq!(job.ttl.map(|it| it.seconds), Some(3_600));
-    // A pod that was replaced has other addresses.
-    fs::write(
-        programs.path("pods.json"),
-        PODS.replace("192.0.2.3", "192.0.2.7"),
-    )
-    .unwrap();
-    programs.bounded("kubernetes/hook.sh", &["renew"], &[]);
-    let moved = programs.read("members");
-    assert_eq!(nics(&moved)[2], "192.0.2.7 100");
-    // Four ranks in a pod, two on a NIC.
-    programs.bounded("kubernetes/hook.sh", &["start"], &[("WEFT_RANKS", "4")]);
-    let job = programs.job();
-    assert_eq!(job.ranks.len(), 8);
-    assert_eq!(
-        nics(&job)[..3],
-        ["192.0.2.1 100", "192.0.2.1 100", "198.51.100.1 101"]
-    );
-}
-
-#[test]
-fn pods_without_nics_are_no_job_and_the_reason_is_said() {
-    let programs = Programs::new();
-    programs.kept();
-    let network = ("WEFT_NETWORKS", "fabric/rail7=100");
-    for (pods, environment, said) in [
-        ("{\"items\": []}", None, "no pod is there"),
-        ("", None, "job.py: JSONDecodeError: "),
-        ("[]", None, "job.py: TypeError: "),
-        (
-            "{\"items\": [{\"metadata\": {\"name\": \"a\"}}]}",
-            None,
-            "pod a has no k8s.v1.cni.cncf.io/network-status yet",
-        ),
-        (
-            PODS,
-            Some(network),
-            "pod train-42-2-y has no address in fabric/rail7",
-        ),
-        (
-            PODS,
-            Some(("WEFT_NETWORKS", "fabric/rail0")),
-            "NAME=VNI is needed",
-        ),
-        (PODS, Some(("WEFT_NETWORKS", "")), "no network is named"),
-        (PODS, Some(("WEFT_PODS", "3")), "2 of 3 pods are there"),
-        (PODS, Some(("WEFT_TTL_SECS", "1h")), "ValueError"),
-    ] {
-        fs::write(programs.path("pods.json"), pods).unwrap();
-        let environment: Vec<_> = environment.into_iter().collect();
-        let ended = programs.bounded("kubernetes/hook.sh", &["start"], &environment);
-        assert_ne!(ended.code, Some(0), "{}", ended.said);
-        assert!(ended.said.contains(said), "{said}: {}", ended.said);
-        assert_eq!(programs.words(), "", "{said}");
-    }
-}
-
-#[test]
-fn a_launcher_starts_at_once_and_its_exit_code_is_kept() {
-    let programs = Programs::new();
-    programs.kept();
-    let quick = [("WEFT_RETRY_SECS", "0.1"), ("WEFT_RENEW_SECS", "0.3")];
-    // Until weft heard of the job twice.
-    let until = format!(
-        "until grep -q renew {0} 2>/dev/null; do sleep 0.1; done; exit 7",
-        programs.path("words").display()
-    );
-    programs.script(
-        "grep",
-        &format!("exec {} \"$@\"", found("grep").unwrap().display()),
-    );
-    let ended = programs.run("kubernetes/launch.sh", &["sh", "-c", &until], &quick);
-    assert_eq!(ended.code, Some(7), "{}", ended.said);
-    let words = programs.words();
-    assert!(
-        words.starts_with("--timeout 1 job apply -\n--timeout 1 job renew train-42 --ttl 3600s\n"),
-        "{words}"
-    );
-    assert!(
-        words.ends_with("--timeout 1 job delete train-42\n"),
-        "{words}"
-    );
-    for (what, text, _) in WEFTS {
-        programs.script("weft", text);
-        let ended = programs.run("kubernetes/launch.sh", &["sh", "-c", "exit 3"], &quick);
-        assert_eq!(ended.code, Some(3), "weft {what}: {}", ended.said);
-        assert!(ended.took < ROOM, "weft {what}: {:?}", ended.took);
-    }
 }
 
 #[test]
