@@ -6,6 +6,7 @@ mod run;
 use std::{
     collections::BTreeMap,
     fs,
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
 };
 
@@ -455,15 +456,17 @@ impl Lab {
 }
 
 /// Copies a file that is bound at `to` into the folder of a node, and returns its path there: a program that runs as another user may
-/// not enter the folders that lead to the clone. A folder stays where it is.
+/// not enter the folders that lead to the clone. A folder gets a link there.
 fn bound(from: &Path, folder: &Path, to: &str) -> Result<PathBuf, Failure> {
-    if from.is_dir() {
-        return Ok(from.to_owned());
-    }
     let copy = folder.join(BOUND).join(to.trim_start_matches('/'));
     let parent = copy.parent().unwrap_or(folder);
     fs::create_dir_all(parent).context(|| parent.display().to_string())?;
-    fs::copy(from, &copy).context(|| from.display().to_string())?;
+    let made = if from.is_dir() {
+        fs::canonicalize(from).and_then(|from| symlink(from, &copy))
+    } else {
+        fs::copy(from, &copy).map(drop)
+    };
+    made.context(|| from.display().to_string())?;
     Ok(copy)
 }
 
