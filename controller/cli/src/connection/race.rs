@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::error::Error;
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::pin::pin;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tonic::Code;
 use weft_proto::v1 as proto;
 use weft_proto::v1::fabric_service_client::FabricServiceClient;
+use weft_proto::v1::peer_service_client::PeerServiceClient;
 
 use super::{Connection, SILENT};
 use crate::failure::Failure;
@@ -59,10 +60,19 @@ impl Connection {
         }
         let alone = Cell::new(None);
         let question = async || {
-            if self.agrees().await? {
+            let lives = async {
+                if self.lives().await {
+                    alone.set(alone.get().or_else(|| Some(self.at())));
+                }
+                pending::<Result<bool, Failure>>().await
+            };
+            let agrees = tokio::select! {
+                agrees = self.agrees() => agrees?,
+                never = lives => never?,
+            };
+            if agrees {
                 return Ok(());
             }
-            alone.set(alone.get().or_else(|| Some(self.at())));
             Err(Failure::unanswered(self.address(), "no majority"))
         };
         match (self.race(NEXT_AFTER, question).await, alone.get()) {
@@ -70,6 +80,22 @@ impl Connection {
             (settled, _) => settled?,
         }
         Ok(())
+    }
+
+    /// Returns true if the replica that is asked answers a question that needs no majority.
+    async fn lives(&self) -> bool {
+        let Ok(channel) = self.channel().await else {
+            return false;
+        };
+        let request = proto::ListPeersRequest {
+            page_size: 1,
+            ..proto::ListPeersRequest::default()
+        };
+        match PeerServiceClient::new(channel).list_peers(request).await {
+            Ok(_) => true,
+            // A refusal is an answer; an error of the connection has a source.
+            Err(status) => status.source().is_none(),
+        }
     }
 
     /// Returns true if the replica that is asked has a majority.
@@ -110,6 +136,10 @@ impl Connection {
             match timeout(pause, asked.next()).await {
                 Err(_) => {}
                 Ok(None) => return Err(none_of(failures)),
+                // The first replica was chosen, or is the only one that lives.
+                Ok(Some((at, Err(failure @ Failure::Unanswered { .. })))) if at == first => {
+                    failures.insert(0, failure);
+                }
                 Ok(Some((_, Err(failure @ Failure::Unanswered { .. })))) => failures.push(failure),
                 Ok(Some((at, answer))) => {
                     self.replicas.first.set(at);
@@ -133,7 +163,7 @@ impl Connection {
     }
 }
 
-/// Returns the first of several failures, with the number of the others: a replica that hangs fails last, and has no reason.
+/// Returns the first of several failures, with the number of the others.
 fn none_of(failures: Vec<Failure>) -> Failure {
     let others = failures.len().saturating_sub(1);
     let first = failures.into_iter().next();

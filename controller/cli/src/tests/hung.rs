@@ -10,7 +10,8 @@ use tonic::codegen::BoxStream;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 use weft_proto::v1::{
-    self as proto, fabric_service_server as fabric_server, watch_service_server as watch_server,
+    self as proto, fabric_service_server as fabric_server, peer_service_server as peer_server,
+    watch_service_server as watch_server,
 };
 
 use super::operator::watched;
@@ -55,12 +56,23 @@ impl watch_server::WatchService for Stuck {
     }
 }
 
+#[tonic::async_trait]
+impl peer_server::PeerService for Stuck {
+    async fn list_peers(
+        &self,
+        _: Request<proto::ListPeersRequest>,
+    ) -> Result<Response<proto::ListPeersResponse>, Status> {
+        Ok(Response::new(proto::ListPeersResponse::default()))
+    }
+}
+
 async fn stuck() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let server = Server::builder()
         .add_service(fabric_server::FabricServiceServer::new(Stuck))
         .add_service(watch_server::WatchServiceServer::new(Stuck))
+        .add_service(peer_server::PeerServiceServer::new(Stuck))
         .serve_with_incoming(TcpListenerStream::new(listener));
     tokio::spawn(server);
     address
@@ -103,6 +115,17 @@ async fn a_command_ends_within_two_seconds_if_nobody_answers_pings() {
             );
         }
     }
+}
+
+#[tokio::test]
+async fn a_replica_without_a_majority_answers_what_it_knows_by_itself() {
+    let (_one, first) = stopped().await;
+    let (_three, third) = stopped().await;
+    let stuck = stuck().await;
+    let words = ["peer", "list", "-o", "name"];
+    let (printed, code, took) = timed(&[&first, &stuck, &third], &words).await;
+    assert_eq!((printed.as_str(), code), ("", 0));
+    assert!(took < Duration::from_secs(2) + ROOM, "{took:?}");
 }
 
 #[tokio::test]
