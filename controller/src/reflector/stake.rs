@@ -101,6 +101,10 @@ pub struct Stake {
     parting: Parting,
     /// The record under which the peer was left to others, and until when those may turn out to be dead.
     left: Option<(Owner, Duration)>,
+    /// True while the release of a session was applied and is not seen yet.
+    released: bool,
+    /// True if the peer has come and gone while the release of the session before was on its way: the paths that this retains go too.
+    goes_late: bool,
     /// Families that the peer says again, and until when we wait for the end of it. RFC 7313 §4.
     refreshing: BTreeMap<Family, Duration>,
     /// Families whose forwarding the peer kept since its last session.
@@ -195,6 +199,8 @@ impl Stake {
             pause: None,
             parting: Parting::default(),
             left: None,
+            released: false,
+            goes_late: false,
             refreshing: BTreeMap::new(),
             preserved,
             ending,
@@ -228,6 +234,7 @@ impl Stake {
         self.ending = terms.ending;
         self.established = Some(now);
         self.left = None;
+        self.goes_late = false;
         self.renounce();
         self.done = false;
     }
@@ -265,6 +272,8 @@ impl Stake {
         if let Some(owner) = retained.filter(|_| self.parting == Parting::Gone) {
             self.left = Some((owner.clone(), now + LEAVE));
         }
+        let releases = matches!(self.step, Some((_, Proposed::Released(_))));
+        self.goes_late = self.parting == Parting::Gone && (releases || self.released);
         self.sifting = self
             .returned()
             .is_some_and(|returned| returned.phase == Phase::Graceful && self.restarted);
@@ -427,6 +436,7 @@ impl Stake {
     pub fn agree(&mut self, agreed: Agreed) {
         self.agreed = agreed;
         self.pause = None;
+        self.released = false;
     }
 
     /// Takes the steps that need not wait for anything; above all, proposes what was learned.
@@ -436,6 +446,7 @@ impl Stake {
             return;
         }
         self.pause = None;
+        self.leave_late(now);
         let mut agreed = self.agreed.clone();
         match &self.replaced {
             Some((old, new)) if agreed.owner.as_ref() == Some(old) => {
@@ -497,6 +508,22 @@ impl Stake {
             }
         };
         self.step = Some(proposed);
+    }
+
+    /// Leaves what the release of the session before the last one retains, once that is agreed.
+    fn leave_late(&mut self, now: Duration) {
+        if !self.goes_late {
+            return;
+        }
+        match &self.agreed.owner {
+            Some(owner) if owner.retention.is_some() => {
+                self.left = Some((owner.clone(), now + LEAVE));
+                self.goes_late = false;
+            }
+            // It is not seen yet.
+            Some(_) => {}
+            None => self.goes_late = false,
+        }
     }
 
     /// The record that follows from what was said, and committed, since the peer's return, if that is another.
@@ -595,6 +622,7 @@ impl Stake {
                 self.replaced = Some((old, owner));
             }
             (Outcome::Applied { .. }, Proposed::Released(left)) => {
+                self.released = true;
                 self.announced = false;
                 self.restarted = false;
                 let left = left.filter(|_| self.established.is_none() && !self.refused);
