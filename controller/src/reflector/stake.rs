@@ -27,7 +27,7 @@ use weft_store::{Batch, Outcome, StoreError, View};
 use super::learn::inbound::Inbound;
 use super::learn::sanity::FabricView;
 use super::learn::{AdjRibIn, Committed, Learned};
-use super::owner::{self, Agreed, Own, Parting, Preserved, Step};
+use super::owner::{self, Agreed, Own, Parting, Preserved, Step, whole_secs};
 use crate::ledger::{self, FactKey, FactPrefix, Owner, Phase, Retention};
 
 /// What the store holds of a peer's routes: value by key.
@@ -233,8 +233,7 @@ impl Stake {
         self.preserved = terms.preserved;
         self.ending = terms.ending;
         self.established = Some(now);
-        self.left = None;
-        self.goes_late = false;
+        (self.left, self.goes_late) = (None, false);
         self.renounce();
         self.done = false;
     }
@@ -446,7 +445,13 @@ impl Stake {
             return;
         }
         self.pause = None;
-        self.leave_late(now);
+        if self.goes_late {
+            let owner = self.agreed.owner.clone();
+            let ours = owner.filter(|it| it.replica == self.parties.replica);
+            self.goes_late = ours.as_ref().is_some_and(|it| it.retention.is_none());
+            let retained = ours.filter(|it| it.retention.is_some());
+            self.left = retained.map(|it| (it, now + LEAVE));
+        }
         let mut agreed = self.agreed.clone();
         match &self.replaced {
             Some((old, new)) if agreed.owner.as_ref() == Some(old) => {
@@ -462,10 +467,8 @@ impl Stake {
         let rival = owner::rival(replica, address, &agreed);
         self.rival = rival.filter(|_| established);
         let served = |owner: &Owner| agreed.sessions.contains(&owner.replica);
-        self.unserved = match agreed.owner.as_ref().is_some_and(served) {
-            true => None,
-            false => self.unserved.or(Some(now)),
-        };
+        let is_served = agreed.owner.as_ref().is_some_and(served);
+        self.unserved = (!is_served).then(|| self.unserved.unwrap_or(now));
         let is_agreed = |(owner, by): &(Owner, Option<Duration>)| {
             agreed.owner.as_ref() == Some(owner) && self.established == *by
         };
@@ -508,22 +511,6 @@ impl Stake {
             }
         };
         self.step = Some(proposed);
-    }
-
-    /// Leaves what the release of the session before the last one retains, once that is agreed.
-    fn leave_late(&mut self, now: Duration) {
-        if !self.goes_late {
-            return;
-        }
-        match &self.agreed.owner {
-            Some(owner) if owner.retention.is_some() => {
-                self.left = Some((owner.clone(), now + LEAVE));
-                self.goes_late = false;
-            }
-            // It is not seen yet.
-            Some(_) => {}
-            None => self.goes_late = false,
-        }
     }
 
     /// The record that follows from what was said, and committed, since the peer's return, if that is another.
@@ -762,11 +749,6 @@ fn said_all_at(since: Duration, learned_at: Option<Duration>, ends: bool) -> Dur
     }
     let quiet = learned_at.map_or(since, |at| at + SYNC_QUIET);
     quiet.clamp(since + SYNC_DEADLINE, since + SYNC_DEADLINE_MAX)
-}
-
-/// Rounded up, so that no time is counted twice as less than it was.
-fn whole_secs(time: Duration) -> u32 {
-    u32::try_from(time.as_millis().div_ceil(1000)).unwrap_or(u32::MAX)
 }
 
 /// What the store holds of a peer's routes.
