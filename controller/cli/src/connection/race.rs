@@ -59,10 +59,11 @@ impl Connection {
             return Ok(());
         }
         let alone = Cell::new(None);
+        let keep = || alone.set(alone.get().or_else(|| Some(self.at())));
         let question = async || {
             let lives = async {
                 if self.lives().await {
-                    alone.set(alone.get().or_else(|| Some(self.at())));
+                    keep();
                 }
                 pending::<Result<bool, Failure>>().await
             };
@@ -73,6 +74,8 @@ impl Connection {
             if agrees {
                 return Ok(());
             }
+            // A refusal is an answer, too, and may come before that of `lives`.
+            keep();
             Err(Failure::unanswered(self.address(), "no majority"))
         };
         match (self.race(NEXT_AFTER, question).await, alone.get()) {
