@@ -2,7 +2,6 @@
 //! no content.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,57 +24,42 @@ pub(crate) fn place<'a>(files: impl Iterator<Item = &'a PathBuf>) -> Place {
 /// Runs `read` on a thread that may block. Tasks and sessions of the runtime go on meanwhile.
 ///
 /// # Errors
-/// The error of `read`; or it took longer than [`READ_MAX`], waiting for its place and a thread included.
-pub(crate) async fn read<T, E>(
+/// The read took longer than [`READ_MAX`], waiting for its place and a thread included.
+pub(crate) async fn read<T: Send + 'static>(
     place: Place,
-    read: impl FnOnce() -> Result<T, E> + Send + 'static,
-) -> io::Result<T>
-where
-    T: Send + 'static,
-    E: Into<Box<dyn Error + Send + Sync>> + Send + 'static,
-{
+    read: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<T> {
     read_by(&THREADS, place, read).await
 }
 
 /// Runs `read`, which reads many files and for which nothing else waits, on a thread that may block.
 ///
 /// # Errors
-/// It took longer than [`READ_ALL_MAX`].
+/// The read took longer than [`READ_ALL_MAX`].
 pub(crate) async fn read_all<T: Send + 'static>(
     read: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
-    let reading = run(&THREADS_FOR_ALL, None, move || Ok::<_, io::Error>(read()));
-    let in_time = timeout(READ_ALL_MAX, reading).await;
-    in_time.unwrap_or_else(|_| Err(late()))
+    in_time(READ_ALL_MAX, run(&THREADS_FOR_ALL, None, read)).await
 }
 
-async fn read_by<T, E>(
+async fn read_by<T: Send + 'static>(
     threads: &'static Threads,
     place: Place,
-    read: impl FnOnce() -> Result<T, E> + Send + 'static,
-) -> io::Result<T>
-where
-    T: Send + 'static,
-    E: Into<Box<dyn Error + Send + Sync>> + Send + 'static,
-{
+    read: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<T> {
     let reading = async {
         let place = threads.place(place).acquire_owned().await;
         let place = place.map_err(io::Error::other)?;
         run(&threads.free, Some(place), read).await
     };
-    let in_time = timeout(READ_MAX, reading).await;
-    in_time.unwrap_or_else(|_| Err(late()))
+    in_time(READ_MAX, reading).await
 }
 
-async fn run<T, E>(
+async fn run<T: Send + 'static>(
     threads: &'static Semaphore,
     place: Option<OwnedSemaphorePermit>,
-    read: impl FnOnce() -> Result<T, E> + Send + 'static,
-) -> io::Result<T>
-where
-    T: Send + 'static,
-    E: Into<Box<dyn Error + Send + Sync>> + Send + 'static,
-{
+    read: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<T> {
     let thread = threads.acquire().await.map_err(io::Error::other)?;
     let read = spawn_blocking(move || {
         let outcome = read();
@@ -83,13 +67,17 @@ where
         drop((thread, place));
         outcome
     });
-    read.await
-        .map_err(io::Error::other)?
-        .map_err(io::Error::other)
+    read.await.map_err(io::Error::other)
 }
 
-fn late() -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, "files not read in time")
+async fn in_time<T>(
+    patience: Duration,
+    reading: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    let late = || io::Error::new(io::ErrorKind::TimedOut, "files not read in time");
+    timeout(patience, reading)
+        .await
+        .unwrap_or_else(|_| Err(late()))
 }
 
 /// Threads that may hang, and the places where one of them reads or is waited for.
@@ -118,7 +106,7 @@ impl Threads {
 
 /// Threads that may hang at a time. With more, a dead file system would take all those of the runtime.
 static THREADS: Threads = Threads::new(THREADS_MAX);
-/// The same for reads of many files, which may hang for longer.
+/// Threads for reads of many files, which may hang for longer.
 static THREADS_FOR_ALL: Semaphore = Semaphore::const_new(THREADS_MAX);
 const THREADS_MAX: usize = 8;
 
@@ -129,7 +117,7 @@ const READ_ALL_MAX: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
+    use std::sync::mpsc::{self, Receiver};
 
     use super::*;
 
@@ -145,33 +133,30 @@ mod tests {
         tokio::time::advance(READ_MAX * 2).await;
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_read_that_hangs_is_given_up_and_keeps_its_thread_until_it_ends() {
-        let (end, hangs) = mpsc::channel::<()>();
-        let hang = read_by(&ONE, place_of("/a/key"), move || hangs.recv());
-        let wait = read_by(&ONE, place_of("/b/key"), || Ok::<_, io::Error>(()));
+    /// Reads at two places: the first read hangs until `hangs` ends, and neither is answered in time.
+    async fn both_late(threads: &'static Threads, [one, other]: [&str; 2], hangs: Receiver<()>) {
+        let hang = read_by(threads, place_of(one), move || {
+            let _ended = hangs.recv();
+        });
+        let wait = read_by(threads, place_of(other), || ());
         let (hung, waited, ()) = tokio::join!(hang, wait, late_ones());
         for outcome in [hung, waited] {
             assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::TimedOut);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_that_hangs_is_given_up_and_keeps_its_thread_until_it_ends() {
+        let (end, hangs) = mpsc::channel();
+        both_late(&ONE, ["/a/key", "/b/key"], hangs).await;
         drop(end);
-        let read = read_by(&ONE, place_of("/a/key"), || Ok::<_, io::Error>(7));
-        assert_eq!(read.await.unwrap(), 7);
-        let refused = read_by(&ONE, place_of("/a/key"), || Err::<(), _>("no key")).await;
-        assert_eq!(refused.unwrap_err().to_string(), "no key");
+        assert_eq!(read_by(&ONE, place_of("/a/key"), || 7).await.unwrap(), 7);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_directory_that_hangs_takes_one_thread() {
-        let (end, hangs) = mpsc::channel::<()>();
-        let hang = read_by(&TWO, place_of("/a/key"), move || hangs.recv());
-        let wait = read_by(&TWO, place_of("/a/other"), || Ok::<_, io::Error>(()));
-        let (hung, waited, ()) = tokio::join!(hang, wait, late_ones());
-        for outcome in [hung, waited] {
-            assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::TimedOut);
-        }
-        let elsewhere = read_by(&TWO, place_of("/b/key"), || Ok::<_, io::Error>(7));
-        assert_eq!(elsewhere.await.unwrap(), 7);
-        drop(end);
+        let (_end, hangs) = mpsc::channel();
+        both_late(&TWO, ["/a/key", "/a/other"], hangs).await;
+        assert_eq!(read_by(&TWO, place_of("/b/key"), || 7).await.unwrap(), 7);
     }
 }

@@ -359,7 +359,8 @@ impl Switches {
         let switches = self.config.borrow_and_update().switches.clone();
         let passwords = switches.login.iter().map(|login| &login.password_file);
         let place = files::place(passwords.chain(&switches.ca_file));
-        match files::read(place, move || switches.load()).await {
+        let read = files::read(place, move || switches.load()).await;
+        match read.and_then(|read| read.map_err(std::io::Error::other)) {
             Ok(credentials) => {
                 let credentials = Arc::new(credentials);
                 self.telemetry.set_credentials(Arc::clone(&credentials));

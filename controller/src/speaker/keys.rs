@@ -38,7 +38,8 @@ pub async fn read(group: &PeerGroup) -> io::Result<Option<Secret>> {
     let key_files = group.tcp_ao.iter().map(|key| &key.key_file);
     let place = files::place(key_files.chain(&group.password_file));
     let group = group.clone();
-    files::read(place, move || load(&group)).await
+    let read = files::read(place, move || load(&group)).await?;
+    read.map_err(io::Error::other)
 }
 
 /// Reads every key file that a configuration names.
