@@ -802,6 +802,7 @@ const IDLE: Duration = Duration::from_secs(5);
 mod tests {
     use weft_bgp::attribute::{Attributes, NextHop, Reach};
     use weft_bgp::peer::{ClusterId, RouterId};
+    use weft_store::Op;
 
     use super::*;
 
@@ -854,15 +855,18 @@ mod tests {
             },
             address: IpAddr::from([192, 0, 2, 9]),
         };
-        let terms = Terms {
+        Stake::begin(parties, terms(), Arc::default(), serving(&[1]), BEGUN)
+    }
+
+    fn terms() -> Terms {
+        Terms {
             kind: PeerKind::IbgpClient,
             families: vec![Family::L2VPN_EVPN],
             preserved: Preserved::default(),
             ending: Vec::new(),
             add_path: AddPathSet::NONE,
             inbound: Inbound::default(),
-        };
-        Stake::begin(parties, terms, Arc::default(), serving(&[1]), BEGUN)
+        }
     }
 
     /// Nobody's, and served by these.
@@ -1062,6 +1066,63 @@ mod tests {
         let later = said + Duration::from_secs(200);
         stake.learn(&announced(2), later).unwrap();
         assert!(stake.said_all_at(Family::L2VPN_EVPN) > Some(later));
+    }
+
+    /// The record of the peer's owner that a batch puts.
+    fn record(stake: &Stake, batch: &Batch) -> Option<Owner> {
+        let key = FactKey::Owner(stake.peer()).encode();
+        batch.ops.iter().find_map(|op| match op {
+            Op::Put { value, keys } if keys.contains(&key) => Owner::decode(value),
+            Op::Put { .. } | Op::Delete { .. } | Op::DeletePrefix { .. } => None,
+        })
+    }
+
+    /// The peer is lost, comes back, and leaves before its loss is agreed: its paths go. Those that another replica retains stay.
+    #[test]
+    fn a_peer_that_comes_and_goes_before_its_loss_is_agreed_leaves_nothing() {
+        let last = |is_applied: bool, replica: u64| {
+            let (mut stake, mut book) = (second(), Book::default());
+            stake.agree(Agreed::default());
+            stake.go_on(BEGUN, &mut book);
+            stake.agree(serving(&[OURS]));
+            stake.ended(1, &applied(), BEGUN);
+            stake.go_on(BEGUN, &mut book);
+            let owner = record(&stake, &book.0[1]);
+            stake.ended(2, &applied(), BEGUN);
+            stake.agree(Agreed {
+                owner,
+                ..serving(&[OURS])
+            });
+            let retention = Retention {
+                phase: Phase::LongLived,
+                restart_secs: 0,
+                families: vec![(Family::L2VPN_EVPN, 600)],
+            };
+            stake.end(Parting::Restarting(retention), false, BEGUN);
+            stake.go_on(BEGUN, &mut book);
+            let owner = record(&stake, &book.0[2]).filter(|it| it.retention.is_some());
+            let owner = owner.map(|owner| Owner { replica, ..owner });
+            assert!(owner.is_some(), "{:?}", book.0[2]);
+            let release = |stake: &mut Stake| stake.ended(3, &applied(), BEGUN);
+            if is_applied {
+                release(&mut stake);
+            }
+            stake.resume(terms(), Arc::default(), BEGUN);
+            stake.end(Parting::Gone, false, BEGUN);
+            if !is_applied {
+                release(&mut stake);
+            }
+            stake.agree(Agreed {
+                owner,
+                ..Agreed::default()
+            });
+            stake.go_on(BEGUN, &mut book);
+            (book.0.len(), stake.is_done())
+        };
+        for is_applied in [false, true] {
+            assert_eq!(last(is_applied, OURS), (4, false), "the paths go");
+            assert_eq!(last(is_applied, 1), (3, true));
+        }
     }
 
     #[test]
