@@ -96,9 +96,10 @@ impl replica_service_server::ReplicaService for Service {
 /// One row for each replica that is configured, by id.
 fn rows(group: &Group, addresses: &Addresses, now: SystemTime) -> Vec<proto::Replica> {
     let row = |(id, address): (&u64, &String)| {
-        let known = match *id == group.status.id {
-            true => own(group, now),
-            false => other(group, *id, now),
+        let known = if *id == group.status.id {
+            own(group, now)
+        } else {
+            other(group, *id, now)
         };
         proto::Replica {
             id: *id,
