@@ -369,7 +369,7 @@ impl Speaker {
         }
     }
 
-    /// What comes before the first connection.
+    /// Starts what precedes the first connection.
     async fn begin(&mut self) {
         let keys = keys::read_all(&self.shared.config().bgp).await;
         self.sign(keys);

@@ -143,7 +143,7 @@ fn names(
             let connection = Connection::new(addresses, PATIENCE);
             tokio::time::timeout(PATIENCE, question(connection)).await
         });
-        // Whoever types does not wait for a resolver that hangs.
+        // A person who types does not wait for a resolver that hangs.
         runtime.shutdown_background();
         let names = answer.ok().and_then(Result::ok).unwrap_or_default();
         candidates(names, begun)

@@ -120,8 +120,8 @@ async fn connect(resolver: &mut Resolver) -> Option<(SocketAddr, Channel)> {
     None
 }
 
-/// Whether connections are refused at each address that a replica has now. If the one where it was reached is not among
-/// them, it has moved, and may be on its way.
+/// Returns true if connections are refused at each address that a replica has now. If the address where it was reached is
+/// not among them, the replica has moved, and may be starting there.
 async fn has_ended(resolver: &mut Resolver, reached: SocketAddr) -> bool {
     let addresses = resolver.addresses().await;
     for address in addresses {
@@ -132,7 +132,7 @@ async fn has_ended(resolver: &mut Resolver, reached: SocketAddr) -> bool {
     addresses.contains(&reached)
 }
 
-/// Whether connections are refused: no process listens there, or a firewall says so.
+/// Returns true if connections are refused: no process listens there, or a firewall refuses them.
 async fn refuses(address: SocketAddr) -> bool {
     let dialed = tokio::time::timeout(RETRY, TcpStream::connect(address)).await;
     matches!(dialed, Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused)

@@ -201,7 +201,7 @@ async fn closed(stream: &TcpStream) -> String {
 const QUICK: u32 = 5;
 /// A connection that lasted this long was no failure.
 const STABLE: Duration = Duration::from_secs(60);
-/// Of one address.
+/// Longest time in which one address answers.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a collector gets to read the end.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);

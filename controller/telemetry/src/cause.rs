@@ -167,7 +167,7 @@ fn spelled_word(word: &str) -> String {
     spelled
 }
 
-/// What webpki calls a certificate of a CA that a server presents as its own.
+/// Name that webpki has for a CA's certificate that a server presents as its own.
 pub(crate) const IS_CA: &str = "CaUsedAsEndEntity";
 /// Names of a certificate that an error lists.
 const NAMES_SHOWN: usize = 8;

@@ -24,7 +24,7 @@ use crate::operator::services::with_json;
 use crate::reflector::thread;
 use crate::speaker::Shared;
 
-/// Whatever a client learns of the state of a replica from.
+/// Surfaces from which a client learns the state of a replica.
 struct Surfaces {
     shared: Arc<Shared>,
     api: Router,

@@ -1,4 +1,4 @@
-//! What of the edge is seen neither in its inputs nor in what others read: how long UPDATEs take, and signs of life.
+//! Latency of UPDATEs and signs of life: the outputs of the edge that no other test reads.
 
 use std::net::Ipv4Addr;
 

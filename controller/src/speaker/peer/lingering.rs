@@ -28,7 +28,7 @@ impl Peer {
         closed && self.ownership.as_ref().is_none_or(Ownership::is_done)
     }
 
-    /// Somebody has connected whom nothing was said to yet.
+    /// True while a connection waits for its first message.
     fn is_waited_for(&self) -> bool {
         self.newcomer.is_some() || !self.words.is_empty()
     }

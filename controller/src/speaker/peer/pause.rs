@@ -11,7 +11,7 @@ use super::{Peer, now};
 pub(super) struct Pause {
     pub(super) until: Instant,
     reason: String,
-    /// Who connects meanwhile is not refused but waits for its end.
+    /// True if connections are not refused but wait for its end.
     is_short: bool,
     /// Resolves if the reason ends before.
     ended: BoxFuture<'static, ()>,
@@ -64,7 +64,7 @@ impl Peer {
         self.input(Input::Start).await;
     }
 
-    /// Whether connections wait for the end of a short pause.
+    /// Returns true while connections wait for the end of a short pause.
     pub(super) fn pauses_shortly(&self) -> bool {
         self.pause.as_ref().is_some_and(|pause| pause.is_short)
     }
@@ -75,7 +75,7 @@ impl Peer {
             return Some((pause.reason.clone(), pause.until));
         }
         let until = self.session.held_until().map(Instant::from_std)?;
-        let reason = "not dialed so soon after a failure; its own connections are taken";
+        let reason = "not dialed so soon after a failure; its own connections are taken, ten in a row and then one in six seconds";
         (now() < until).then(|| (reason.to_owned(), until))
     }
 }

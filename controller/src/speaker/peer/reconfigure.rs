@@ -86,7 +86,7 @@ impl Peer {
         // What stands in paths for our AS stands in all that was told and heard.
         let renamed = before.group.local_as != self.setup.group.local_as;
         let settled = matches!(effect, Effect::MustReset(_)) || renamed;
-        // What a limit has ended may fit into another one.
+        // Other limits may hold a session that these have ended.
         let limited = self.pause.is_some() && before.group.limits != self.setup.group.limits;
         if begins || limited {
             self.begin_again().await;

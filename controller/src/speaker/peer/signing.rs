@@ -1,4 +1,4 @@
-//! What keeps others out of a connection to the peer: how far away it may be, and the key that signs it. Refuses a connection
+//! Protection of a connection to the peer: the TTL of its packets, and the key that signs them. Refuses a connection
 //! that cannot have them. Knows no state of the session.
 
 use tokio::net::TcpStream;
@@ -24,8 +24,8 @@ impl Peer {
         !signed || self.sign(side, stream).await
     }
 
-    /// What was accepted has its listener's key, unless it came before the listener had it. False: it has
-    /// not the key that it must have.
+    /// Gives a connection its key. One that was accepted has that of its listener, unless it came before the listener had it.
+    /// Returns false if it cannot have the key that it must have.
     async fn sign(&mut self, side: Side, stream: &TcpStream) -> bool {
         let signed = match keys::read(&self.setup.group).await {
             Ok(None) => return true,
