@@ -35,6 +35,8 @@ pub enum Command {
     Gone(u64),
     /// A snapshot left for this replica, or could not.
     SnapshotSent(u64, bool),
+    /// Hand leadership to somebody, if this replica leads.
+    TransferLeadership,
     /// Hand leadership to somebody, then stop.
     Stop,
 }
@@ -116,6 +118,12 @@ impl Consensus {
             index.await.ok()?
         };
         tokio::time::timeout(READ_TIMEOUT, read).await.ok()?
+    }
+
+    /// Hands leadership to another replica, if this one leads.
+    pub fn transfer_leadership(&self) {
+        // A thread that hangs leaves no room, and loses its leadership by that.
+        let _ = self.commands.try_send(Command::TransferLeadership);
     }
 
     /// Sign of life of the thread.
@@ -329,22 +337,26 @@ impl Edge {
             Command::Unreachable(id) => self.replica.handle(Input::Unreachable(id)),
             Command::Gone(id) => self.replica.handle(Input::Gone(id)),
             Command::SnapshotSent(to, ok) => self.replica.handle(Input::SnapshotSent { to, ok }),
-            Command::Stop => {
-                let successor = self
-                    .replica
-                    .status()
-                    .peers
-                    .iter()
-                    .max_by_key(|peer| peer.1)
-                    .map(|peer| peer.0);
-                if let Some(successor) = successor.filter(|_| self.leads()) {
-                    self.replica.handle(Input::TransferLeader(successor));
-                    return Some(Instant::now() + TRANSFER_TIMEOUT);
-                }
-                return Some(Instant::now());
+            Command::TransferLeadership => {
+                self.transfer_leadership();
             }
+            Command::Stop if self.transfer_leadership() => {
+                return Some(Instant::now() + TRANSFER_TIMEOUT);
+            }
+            Command::Stop => return Some(Instant::now()),
         }
         None
+    }
+
+    /// Hands leadership to the replica that has most of the log. Returns false if this replica does not lead, or is alone.
+    fn transfer_leadership(&mut self) -> bool {
+        let status = self.replica.status();
+        let successor = status.peers.iter().max_by_key(|peer| peer.1);
+        let successor = successor.map(|peer| peer.0).filter(|_| self.leads());
+        if let Some(successor) = successor {
+            self.replica.handle(Input::TransferLeader(successor));
+        }
+        successor.is_some()
     }
 
     fn ticket(&mut self) -> u64 {

@@ -330,7 +330,8 @@ fn serve_api(
     };
     let described = "the descriptors that the build wrote are valid";
     let (health, health_service) = tonic_health::server::health_reporter();
-    tasks.spawn("health", follow_health(shared.health.clone(), health));
+    let follow = follow_health(shared.health.clone(), shared.consensus.clone(), health);
+    tasks.spawn("health", follow);
     let services = services
         .add_service(health_service)
         .add_service(reflection().build_v1().expect(described))
@@ -365,10 +366,12 @@ fn serve_api(
 }
 
 /// Asks the threads for signs of life, and reports which services answer, as grpc.health.v1 has it: those that need the other
-/// replicas while this one is ready; the others, and the whole process (""), while it is alive.
-async fn follow_health(health: Health, reporter: HealthReporter) {
+/// replicas while this one is ready; the others, and the whole process (""), while it is alive. A leader that leads in vain hands
+/// its leadership over.
+async fn follow_health(health: Health, consensus: Consensus, reporter: HealthReporter) {
     let mut group = health.group();
     let (mut reported, mut hung) = (None, false);
+    let mut transferred: Option<Instant> = None;
     loop {
         let now = Instant::now();
         health.ask(now);
@@ -377,6 +380,12 @@ async fn follow_health(health: Health, reporter: HealthReporter) {
         if reported != Some(states) {
             report_health(&reporter, states).await;
             reported = Some(states);
+        }
+        let may_transfer = transferred.is_none_or(|last| now - last >= TRANSFER_EVERY);
+        if may_transfer && health.leads_in_vain(now) {
+            tracing::warn!("the reflector thread hangs; another replica is to lead");
+            consensus.transfer_leadership();
+            transferred = Some(now);
         }
         let hangs = matches!(verdict, Verdict::Silent(..));
         if hangs && !hung {
@@ -556,6 +565,8 @@ const START_PATIENCE: Duration = Duration::from_secs(5);
 const STOP_PATIENCE: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_millis(100);
 const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// Leadership goes round slowly where every replica reads a large snapshot.
+const TRANSFER_EVERY: Duration = Duration::from_secs(10);
 /// The service of grpc.health.v1.
 const HEALTH: &str = "grpc.health.v1.Health";
 const KEEPALIVE: Duration = Duration::from_secs(10);

@@ -30,14 +30,22 @@ pub(crate) fn unheard(dir: &tempfile::TempDir) -> (Consensus, mpsc::Receiver<Com
     (consensus, edge.inbox)
 }
 
-/// A lone leader whose thread hangs, for as long as somebody holds the last value.
-pub(crate) fn hung(dir: &tempfile::TempDir) -> (Consensus, impl Sized + use<>) {
+/// A lone leader whose thread hangs, for as long as somebody holds the last value: its inbox, and what it has.
+pub(crate) fn hung(
+    dir: &tempfile::TempDir,
+) -> (Consensus, (mpsc::Receiver<Command>, impl Sized + use<>)) {
     let (consensus, mut edge, reflected) = world(dir);
     while !edge.leads() {
         edge.replica.handle(Input::Tick);
         edge.settle();
     }
-    (consensus, (edge, reflected))
+    let Edge {
+        inbox,
+        replica,
+        publish,
+        ..
+    } = edge;
+    (consensus, (inbox, (replica, publish, reflected)))
 }
 
 /// To wake a proposer takes longer than to hand an entry over, and the whole fabric waits for that.

@@ -198,6 +198,12 @@ impl Health {
         Verdict::of(&self.group.borrow().status)
     }
 
+    /// Returns true if this replica leads and cannot decide: its reflector thread hangs. Another replica had better lead.
+    pub fn leads_in_vain(&self, now: Instant) -> bool {
+        let silence = self.reflection.pulse().silence(now);
+        silence >= LEADS_IN_VAIN_AFTER && self.group.borrow().leads()
+    }
+
     /// Returns every thread with the time for which it has not responded. The balancer thread may take a minute for a large plan,
     /// while calls go on: it has no part in the verdict.
     pub fn silences(&self, now: Instant) -> [(&'static str, Duration); 3] {
@@ -215,6 +221,8 @@ pub const ASK_EVERY: Duration = Duration::from_millis(500);
 const CONSENSUS_SILENCE_MAX: Duration = Duration::from_secs(3);
 /// The reflector thread reads a snapshot of a million routes in some seconds.
 const REFLECTOR_SILENCE_MAX: Duration = Duration::from_secs(10);
+/// Changes and links of the fabric wait for the leader's reflector thread.
+const LEADS_IN_VAIN_AFTER: Duration = Duration::from_secs(2);
 /// A supervisor that restarts the daemon ends its sessions. A disk that stalls for less than this must not cost them.
 const DEAD_AFTER: Duration = Duration::from_secs(60);
 

@@ -4,6 +4,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, header};
 use http_body_util::BodyExt;
+use tokio::sync::mpsc;
 use tonic::service::Routes;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -15,6 +16,7 @@ use weft_proto::v1::replica_service_server::ReplicaService;
 
 use super::*;
 use crate::config::Config;
+use crate::consensus::Command;
 use crate::consensus::tests::hung;
 use crate::daemon::follow_health;
 use crate::daemon::switches::led::Led;
@@ -41,7 +43,8 @@ impl Surfaces {
         let health = shared.health.clone();
         let api = with_json(Routes::default(), Requests::default(), &api, health.clone());
         let reporter = HealthReporter::new();
-        tokio::spawn(follow_health(health, reporter.clone()));
+        let consensus = shared.consensus.clone();
+        tokio::spawn(follow_health(health, consensus, reporter.clone()));
         let sources = Sources {
             shared: Arc::clone(&shared),
             led: Led::new(),
@@ -228,4 +231,27 @@ async fn a_reflector_thread_without_work_is_woken_and_one_that_hangs_is_named() 
     assert_eq!(verdict, Verdict::Silent("reflector", silence));
     reflection.pulse().beat();
     assert_eq!(health.verdict(now + silence), Verdict::Ready);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_reflector_thread_hangs_hands_its_leadership_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let (consensus, (mut inbox, _edge)) = hung(&dir);
+    let (reflection, _inputs) = thread::channel();
+    let surfaces = Surfaces::of(consensus, reflection);
+    let transfers = |inbox: &mut mpsc::Receiver<Command>| {
+        let commands = std::iter::from_fn(|| inbox.try_recv().ok());
+        commands
+            .map(|command| assert!(matches!(command, Command::TransferLeadership)))
+            .count()
+    };
+    tokio::time::sleep(Duration::from_millis(1900)).await;
+    assert_eq!(transfers(&mut inbox), 0, "a large snapshot takes a second");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(transfers(&mut inbox), 1);
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    assert_eq!(transfers(&mut inbox), 0, "two that hang do not take turns");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(transfers(&mut inbox), 1);
+    surfaces.shared.reflection.pulse().beat();
 }
