@@ -44,6 +44,7 @@ pub mod link_bandwidth;
 mod observe;
 pub mod reconcile;
 mod status;
+mod undecoded;
 
 /// Who may write to the switches; the greatest wins. Raft gives a term to one leader at most, so an election names at
 /// most one writer.
@@ -360,6 +361,7 @@ impl Southbound {
                 true => Duration::ZERO,
                 false => FIRST_PREFIXES + own,
             },
+            counted: counted.clone(),
         };
         let touched = self.touched.contains(&agent);
         let device = Device::new(

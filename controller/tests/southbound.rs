@@ -19,6 +19,8 @@ use self::switch::{Replica, Switch, flows};
 mod backups;
 #[path = "southbound/emptied.rs"]
 mod emptied;
+#[path = "southbound/endless.rs"]
+mod endless;
 #[path = "southbound/foreign.rs"]
 mod foreign;
 #[path = "southbound/switch.rs"]

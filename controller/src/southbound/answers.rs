@@ -16,6 +16,24 @@ use crate::fabric::topology::SwitchName;
 pub struct Answers {
     operations: Family<Operation, Counter>,
     acknowledged: Family<SwitchLabel, Histogram, fn() -> Histogram>,
+    refused: Family<Refused, Counter>,
+}
+
+/// A bound on the answers of a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bound {
+    /// Entries of an answer to Get.
+    Entries,
+    /// Octets of an answer to Get.
+    Octets,
+    /// Prefixes, next hops, interfaces and conditions of a status of weft-agent.
+    Status,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Refused {
+    switch: String,
+    bound: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -37,6 +55,7 @@ impl Answers {
         Self {
             operations: Family::default(),
             acknowledged: Family::new_with_constructor(histogram),
+            refused: Family::default(),
         }
     }
 
@@ -56,6 +75,17 @@ impl Answers {
             .observe(took.as_secs_f64());
     }
 
+    /// Counts an answer, or a part of one, that is beyond a bound and not kept.
+    pub(super) fn refuse(&self, switch: &SwitchName, bound: Bound) {
+        let switch = switch.to_string();
+        let bound = match bound {
+            Bound::Entries => "entries",
+            Bound::Octets => "octets",
+            Bound::Status => "status",
+        };
+        self.refused.get_or_create(&Refused { switch, bound }).inc();
+    }
+
     /// Puts the counters on a page.
     pub fn register(&self, registry: &mut Registry) {
         let help = "Answers of switches to operations, by gRIBI's word for them; at the leader only, which programs them";
@@ -65,6 +95,11 @@ impl Answers {
             "From an operation to its acknowledgement by the switch's forwarding plane; at the leader only",
             Unit::Seconds,
             self.acknowledged.clone(),
+        );
+        registry.register(
+            "switch_answers_refused",
+            "Answers of switches, or parts of them, that are beyond a bound and not kept; at the leader only",
+            self.refused.clone(),
         );
     }
 }

@@ -4,13 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use prost::Message as _;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
+use tonic::Request;
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic_prost::ProstCodec;
 use weft_proto::agent::v1;
-use weft_proto::agent::v1::agent_service_client::AgentServiceClient;
+use weft_telemetry::text::{SENTENCE_MAX, plain};
 
 use super::access::Dialer;
 use super::intent::{Flow, Source, interface_name};
+use super::undecoded::Undecoded;
 
 /// The weft-agent of a switch, and how it is reached.
 #[derive(Clone)]
@@ -55,11 +61,23 @@ impl Reached {
 
     async fn ask(&self) -> Result<Vec<v1::PinCounter>, String> {
         let line = self.dialer.open(self.agent.clone()).await?;
-        let client = AgentServiceClient::new(line);
-        let mut client = client.max_decoding_message_size(MESSAGE_OCTETS_MAX);
-        let answer = client.list_pins(v1::ListPinsRequest {}).await;
-        let answer = answer.map_err(|status| status.message().to_owned())?;
-        Ok(answer.into_inner().pins)
+        let mut client = Grpc::new(line).max_decoding_message_size(MESSAGE_OCTETS_MAX);
+        let ready = client.ready().await;
+        ready.map_err(|error| plain(&error.to_string(), SENTENCE_MAX))?;
+        let codec = ProstCodec::<v1::ListPinsRequest, Undecoded>::default();
+        let request = Request::new(v1::ListPinsRequest {});
+        let call = client.unary(request, PathAndQuery::from_static(LIST_PINS), codec);
+        let answer = call.await;
+        let answer = answer.map_err(|status| plain(status.message(), SENTENCE_MAX))?;
+        let pins = answer.into_inner().entries;
+        if pins.len() > PINS_MAX {
+            return Err(format!(
+                "the answer to ListPins has more than {PINS_MAX} pins"
+            ));
+        }
+        let pins = pins.into_iter().map(v1::PinCounter::decode);
+        let pins: Result<_, _> = pins.collect();
+        pins.map_err(|error| format!("a pin of ListPins: {error}"))
     }
 }
 
@@ -92,8 +110,12 @@ fn flow(pin: &v1::PinCounter) -> Option<Flow> {
 const UDP: u32 = 17;
 /// An agent that speaks every second answers a call as fast.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
-/// An agent has 65,536 pins at most, each of some 60 octets.
-const MESSAGE_OCTETS_MAX: usize = 16 * 1024 * 1024;
+/// Pins of an answer: as many as a weft-agent has. An answer of more is passed over.
+const PINS_MAX: usize = 65_536;
+/// Octets of an answer: a pin has some 100.
+const MESSAGE_OCTETS_MAX: usize = 8 * 1024 * 1024;
+/// Path of the call.
+const LIST_PINS: &str = "/weft.agent.v1.AgentService/ListPins";
 
 #[cfg(test)]
 mod tests {

@@ -49,6 +49,7 @@ pub(super) struct Wanted {
 }
 
 /// Where the answers of one switch are counted.
+#[derive(Clone)]
 pub(super) struct Counted {
     /// Whose.
     pub(super) switch: SwitchName,

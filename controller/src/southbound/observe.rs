@@ -15,8 +15,11 @@ use weft_proto::agent::v1;
 use weft_proto::agent::v1::agent_service_client::AgentServiceClient;
 
 use super::access::Dialer;
-use super::gribi::Wanted;
+use super::answers::Bound;
+use super::gribi::{Counted, Wanted};
 use super::intent::Mode;
+
+mod bounds;
 
 /// Grows whenever the status of a switch changes in more than counters.
 pub(super) type Changes = Arc<watch::Sender<u64>>;
@@ -38,8 +41,8 @@ pub enum Heard {
 pub struct Said {
     /// Its status without the prefixes.
     pub status: v1::Status,
-    /// The prefixes, as far as they were told; None: they were not yet. There are as many as other leaves, each with all its next
-    /// hops.
+    /// The prefixes that were asked for, as far as they were told; None: they were not yet. There are as many as other leaves, each
+    /// with all its next hops.
     pub prefixes: Option<Arc<Prefixes>>,
 }
 
@@ -47,12 +50,14 @@ pub struct Said {
 pub type Prefixes = BTreeMap<IpNet, Arc<v1::Prefix>>;
 
 impl Said {
-    /// Takes a status; one without prefixes, or with those that changed, has the others that are known.
-    fn new(mut status: v1::Status, known: &Heard) -> Self {
+    /// Takes a status; one without prefixes, or with those that changed, has the others that are known. Prefixes that nobody asked for
+    /// are passed over: a switch may send any number of them.
+    fn new(mut status: v1::Status, known: &Heard, asked: &BTreeSet<IpNet>) -> Self {
         let told = std::mem::take(&mut status.prefixes);
         let is_empty = told.is_empty() && status.gone_prefixes.is_empty();
         let told = told.into_iter();
         let told = told.filter_map(|it| Some((it.prefix.parse().ok()?, Arc::new(it))));
+        let told = told.filter(|(prefix, _)| asked.contains(prefix));
         let gone = std::mem::take(&mut status.gone_prefixes);
         let are_changes = std::mem::take(&mut status.prefixes_are_changes);
         let known = match known {
@@ -97,6 +102,7 @@ pub(super) struct Observer {
     pub(super) prefixes_after: Duration,
     /// From the first status of the agent until it says which prefixes it has.
     pub(super) first_prefixes_after: Duration,
+    pub(super) counted: Counted,
 }
 
 /// Why a stream of statuses ended.
@@ -146,12 +152,18 @@ impl Observer {
             Ok(Err(ended)) => return ended,
             Err(_) => return Ended::Lost,
         };
+        let mut is_cut = false;
         loop {
             tokio::select! {
                 status = timeout(SILENCE_MAX, stream.message()) => match status {
-                    Ok(Ok(Some(status))) => {
-                        let said = Said::new(status, &self.latest.borrow());
+                    Ok(Ok(Some(mut status))) => {
+                        if bounds::cut(&mut status) {
+                            self.refuse(!is_cut);
+                            is_cut = true;
+                        }
+                        let said = Said::new(status, &self.latest.borrow(), &prefixes);
                         self.publish(Heard::Status(Arc::new(said)));
+                        tokio::time::sleep(STATUS_PAUSE).await;
                     }
                     Ok(Err(status)) => return refused(&status),
                     Ok(Ok(None)) | Err(_) => return Ended::Lost,
@@ -177,9 +189,19 @@ impl Observer {
             first_prefixes_after_ms: ms(self.first_prefixes_after),
             only_changed_prefixes: true,
         };
-        let mut client = client.max_decoding_message_size(MESSAGE_OCTETS_MAX);
+        let octets_max = bounds::message_octets_max(prefixes.len());
+        let mut client = client.max_decoding_message_size(octets_max);
         let stream = client.watch_status(request).await;
         Ok(stream.map_err(|status| refused(&status))?.into_inner())
+    }
+
+    /// Counts a status that was cut; the first of a stream is logged, too.
+    fn refuse(&self, is_first: bool) {
+        let Counted { switch, answers } = &self.counted;
+        answers.refuse(switch, Bound::Status);
+        if is_first {
+            tracing::warn!(agent = %self.agent, %switch, "status of the switch exceeds its bounds; the rest is passed over");
+        }
     }
 
     fn prefixes(&self) -> BTreeSet<IpNet> {
@@ -261,8 +283,8 @@ const UNIMPLEMENTED_PAUSE: Duration = Duration::from_secs(30);
 /// Between attempts: doubled from the first to the second.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// A status has some 300 octets per prefix of 16 next hops: 50,000 prefixes.
-const MESSAGE_OCTETS_MAX: usize = 16 * 1024 * 1024;
+/// From one status to the next, at least. A weft-agent leaves 50 ms between them; a switch that does not waits for its reader.
+const STATUS_PAUSE: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
 mod tests {
@@ -283,8 +305,11 @@ mod tests {
             prefixes_left_out: true,
             ..v1::Status::default()
         };
-        let heard =
-            |status: v1::Status, known: &Heard| Heard::Status(Arc::new(Said::new(status, known)));
+        let asked = (1..=3).map(|last| format!("192.0.2.{last}/32").parse().unwrap());
+        let asked: BTreeSet<IpNet> = asked.collect();
+        let heard = |status: v1::Status, known: &Heard| {
+            Heard::Status(Arc::new(Said::new(status, known, &asked)))
+        };
         let whole = |heard: &Heard| match heard {
             Heard::Status(said) => said.whole(),
             Heard::Silent | Heard::Foreign => panic!("it speaks"),
@@ -312,6 +337,12 @@ mod tests {
         assert_eq!(whole(&heard(without.clone(), &Heard::Silent)), without);
         let third = heard(with(&[]), &second);
         assert_eq!(whole(&third), with(&[]));
+        // Nobody asked for the others, first or as changes.
+        let names = ["192.0.2.1/32", "198.51.100.1/32", "0.0.0.0/0"];
+        let first = heard(with(&names), &Heard::Silent);
+        assert_eq!(whole(&first), with(&names[..1]));
+        let changed = heard(change("198.51.100.1/32", &[]), &first);
+        assert_eq!(whole(&changed), with(&names[..1]));
     }
 
     #[test]

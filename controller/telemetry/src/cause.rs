@@ -7,8 +7,15 @@ use std::io;
 use rustls::pki_types::pem;
 use rustls::{CertificateError, OtherError};
 
-/// Returns the cause of an error: the innermost one, for "transport error" says nothing.
+use crate::text::{SENTENCE_MAX, plain};
+
+/// Returns the cause of an error: the innermost one, for "transport error" says nothing. Names of a certificate may be in it, so
+/// it is [`plain`].
 pub(crate) fn of(error: &(dyn Error + 'static)) -> String {
+    plain(&innermost(error), CAUSE_MAX)
+}
+
+fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut innermost = error;
     loop {
         let io = innermost.downcast_ref::<io::Error>();
@@ -171,6 +178,8 @@ fn spelled_word(word: &str) -> String {
 pub(crate) const IS_CA: &str = "CaUsedAsEndEntity";
 /// Names of a certificate that an error lists.
 const NAMES_SHOWN: usize = 8;
+/// Octets of a cause: a sentence, and as much of the names of a certificate.
+const CAUSE_MAX: usize = 2 * SENTENCE_MAX;
 const DAY_SECS: u64 = 86_400;
 const HOUR_SECS: u64 = 3_600;
 

@@ -31,7 +31,7 @@ use crate::mirror::{Changed, Mirror};
 use crate::oddities::Odd;
 use crate::sample::Sample;
 use crate::subscription::{Asking, Ladder, Refusal};
-use crate::text::{SHOWN_MAX, plain};
+use crate::text::{SENTENCE_MAX, plain};
 
 /// A clock that cannot jump: the time since some moment. [`Counter::received`](crate::Counter::received) is by it.
 pub type Clock = Arc<dyn Fn() -> Duration + Send + Sync>;
@@ -331,7 +331,7 @@ fn refused(status: &Status) -> Ended {
 }
 
 fn shown(status: &Status) -> String {
-    let text = plain(status.message(), 4 * SHOWN_MAX);
+    let text = plain(status.message(), SENTENCE_MAX);
     match status.code() {
         Code::Unauthenticated => format!("login refused (UNAUTHENTICATED): {text}"),
         code => format!("{}: {text}", cause::variant(code)),

@@ -25,6 +25,13 @@ pub fn plain(text: &str, octets_max: usize) -> String {
     shown
 }
 
+/// Makes a text [`plain`] in place; one that is plain already stays as it is.
+pub fn make_plain(text: &mut String, octets_max: usize) {
+    if text.len() > octets_max || text.contains(is_unsafe) {
+        *text = plain(text, octets_max);
+    }
+}
+
 /// Control characters, and those that hide or turn around the text beside them.
 fn is_unsafe(character: char) -> bool {
     character.is_control()
@@ -47,6 +54,9 @@ pub const NAME_MAX: usize = 255;
 /// Octets of a text in a message for a person.
 pub const SHOWN_MAX: usize = 64;
 
+/// Octets of a sentence of a stranger, such as the message of a gRPC status: two lines of a terminal are read, more are not.
+pub const SENTENCE_MAX: usize = 256;
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -67,6 +77,9 @@ mod tests {
         ];
         for (name, text, octets, expected) in table {
             assert_eq!(plain(text, octets), expected, "{name}");
+            let mut made = text.to_owned();
+            make_plain(&mut made, octets);
+            assert_eq!(made, expected, "{name}");
         }
     }
 

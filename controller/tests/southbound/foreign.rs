@@ -16,9 +16,11 @@ use weft_proto::agent::v1;
 use weft_proto::agent::v1::agent_service_server::{AgentService, AgentServiceServer};
 use weft_proto::gribi::g_ribi_server::{GRibi, GRibiServer};
 use weft_proto::gribi::{
-    AftOperation, AftResult, FlushRequest, FlushResponse, GetRequest, GetResponse, ModifyRequest,
-    ModifyResponse, SessionParametersResult, Uint128, aft_operation, aft_result,
+    AftEntry, AftOperation, AftResult, FlushRequest, FlushResponse, GetRequest, GetResponse,
+    ModifyRequest, ModifyResponse, SessionParametersResult, Uint128, aft_entry, aft_operation,
+    aft_result,
 };
+use weft_proto::gribi_aft::afts;
 
 use super::switch::{Door, connect};
 
@@ -39,6 +41,12 @@ struct State {
     backups: Option<aft_result::Status>,
     /// Every operation that it took.
     taken: Vec<aft_operation::Entry>,
+    /// Whether it answers Get and WatchStatus without end.
+    is_endless: bool,
+    /// Why it refuses Modify; None: it does not.
+    refusal: Option<String>,
+    /// Statuses that it sent.
+    statuses: usize,
 }
 
 impl Foreign {
@@ -79,6 +87,21 @@ impl Foreign {
     /// Every operation that it took.
     pub(crate) fn taken(&self) -> Vec<aft_operation::Entry> {
         self.state().taken.clone()
+    }
+
+    /// Answers without end from now on, or no more.
+    pub(crate) fn be_endless(&self, endless: bool) {
+        self.state().is_endless = endless;
+    }
+
+    /// Refuses Modify from now on.
+    pub(crate) fn refuse(&self, why: String) {
+        self.state().refusal = Some(why);
+    }
+
+    /// Statuses that it sent.
+    pub(crate) fn statuses(&self) -> usize {
+        self.state().statuses
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -129,6 +152,27 @@ fn has_backup(entry: &aft_operation::Entry) -> bool {
     group.is_some_and(|group| group.backup_next_hop_group.is_some())
 }
 
+/// A status with prefixes that nobody asked for, and with interfaces of other names than the last.
+fn flood(number: u64) -> v1::Status {
+    let prefix = |it: u64| {
+        let [.., a, b, c] = (1_000 * number + it).to_be_bytes();
+        v1::Prefix {
+            prefix: format!("10.{a}.{b}.{c}/32"),
+            ..v1::Prefix::default()
+        }
+    };
+    let interface = |it: u64| v1::Interface {
+        name: format!("eth{number}\n{it}"),
+        ..v1::Interface::default()
+    };
+    v1::Status {
+        prefixes: (0..1_000).map(prefix).collect(),
+        prefixes_are_changes: number > 0,
+        interfaces: (0..5_000).map(interface).collect(),
+        ..v1::Status::default()
+    }
+}
+
 type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 #[tonic::async_trait]
@@ -140,6 +184,9 @@ impl GRibi for Foreign {
         &self,
         request: Request<Streaming<ModifyRequest>>,
     ) -> Result<Response<Self::ModifyStream>, Status> {
+        if let Some(why) = self.state().refusal.clone() {
+            return Err(Status::unavailable(why));
+        }
         let foreign = self.clone();
         let answers = request
             .into_inner()
@@ -151,7 +198,19 @@ impl GRibi for Foreign {
     }
 
     async fn get(&self, _: Request<GetRequest>) -> Result<Response<Self::GetStream>, Status> {
-        Ok(Response::new(Box::pin(tokio_stream::empty())))
+        if !self.state().is_endless {
+            return Ok(Response::new(Box::pin(tokio_stream::empty())));
+        }
+        let entry = AftEntry {
+            network_instance: "DEFAULT".to_owned(),
+            entry: Some(aft_entry::Entry::NextHop(afts::NextHopKey::default())),
+            ..AftEntry::default()
+        };
+        let response = GetResponse {
+            entry: vec![entry; 1_000],
+        };
+        let endless = std::iter::repeat_with(move || Ok(response.clone()));
+        Ok(Response::new(Box::pin(tokio_stream::iter(endless))))
     }
 
     async fn flush(&self, _: Request<FlushRequest>) -> Result<Response<FlushResponse>, Status> {
@@ -183,11 +242,21 @@ impl AgentService for Foreign {
                     interfaces: vec![interface],
                     ..v1::Status::default()
                 };
-                let silent = foreign.state().is_silent;
+                let (silent, endless) = {
+                    let state = foreign.state();
+                    (state.is_silent, state.is_endless)
+                };
+                let status = match endless {
+                    true => flood(octets),
+                    false => status,
+                };
+                foreign.state().statuses += 1;
                 if !silent && statuses.send(Ok(status)).await.is_err() {
                     return;
                 }
-                sleep(Duration::from_secs(1)).await;
+                if !endless {
+                    sleep(Duration::from_secs(1)).await;
+                }
             }
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(queue))))

@@ -11,6 +11,7 @@ use weft_proto::gribi::{aft_entry, aft_operation, session_parameters};
 use weft_proto::gribi_aft::afts;
 use weft_proto::gribi_aft::afts::policy_forwarding_entry::IpProtocol;
 use weft_proto::ywrapper::{BytesValue, StringValue, UintValue};
+use weft_telemetry::text::{NAME_MAX, plain};
 
 use crate::southbound::Election;
 use crate::southbound::intent::{
@@ -272,7 +273,8 @@ fn installed_next_hop(next_hop: afts::NextHop) -> NextHop {
         address: next_hop
             .ip_address
             .map(|address| address.value.parse().unwrap_or(NO_ADDRESS)),
-        interface: interface.unwrap_or_default().value.into(),
+        // It is shown in errors.
+        interface: plain(&interface.unwrap_or_default().value, NAME_MAX).into(),
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use weft_proto::gribi::AftResult;
 use weft_proto::gribi::aft_result::Status;
+use weft_telemetry::text::{SENTENCE_MAX, plain};
 
 use crate::southbound::intent::{Entry, Tables, Target, Withheld};
 use crate::southbound::reconcile::{Change, Operation, Until};
@@ -282,10 +283,11 @@ impl Push {
     }
 }
 
-/// Why, in the words of the switch.
-pub(super) fn said(result: &AftResult) -> &str {
+/// Why, in the words of the switch, cut and without control characters.
+pub(super) fn said(result: &AftResult) -> String {
     let details = result.error_details.as_ref();
-    details.map_or("no reason given", |details| details.error_message.as_str())
+    let words = details.map_or("no reason given", |details| &details.error_message);
+    plain(words, SENTENCE_MAX)
 }
 
 /// Why the forwarding plane does not have an entry whose operation the switch has not answered.
@@ -414,6 +416,21 @@ mod tests {
             push.summary().unwrap(),
             "add next hop 2 (192.0.2.2): refused: no space"
         );
+    }
+
+    #[test]
+    fn the_words_of_a_switch_are_cut_and_of_one_line() {
+        let mut push = push();
+        let id = push.take()[0].0;
+        let mut refused = answer(id, Status::Failed);
+        let words = format!("no\nspace {}", "x".repeat(1 << 20));
+        refused.error_details = Some(AftErrorDetails {
+            error_message: words,
+        });
+        push.handle(&refused);
+        let summary = push.summary().unwrap();
+        assert!(summary.contains("no\\u{a}space x"), "{summary}");
+        assert!(summary.len() < 512, "{}", summary.len());
     }
 
     #[test]

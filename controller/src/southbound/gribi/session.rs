@@ -54,8 +54,8 @@ impl<'a> Session<'a> {
         let now = Instant::now();
         let aim = device.wanted.borrow().clone();
         Self {
+            look: Some(Box::pin(get(line.clone(), device.counted.clone()))),
             device,
-            look: Some(Box::pin(get(line.clone()))),
             line,
             stream,
             installed: None,
@@ -98,7 +98,8 @@ impl<'a> Session<'a> {
             _ = renewal.tick() => self.renew().await?,
             seen = arrival(&mut self.look) => self.seen(seen?)?,
             () = sleep_until(self.look_at), if is_idle => {
-                self.look = Some(Box::pin(get(self.line.clone())));
+                let counted = self.device.counted.clone();
+                self.look = Some(Box::pin(get(self.line.clone(), counted)));
             }
             changed = self.device.wanted.changed() => {
                 changed.map_err(|_| Ended::Unwanted)?;
