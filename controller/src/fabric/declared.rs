@@ -182,8 +182,13 @@ impl Declared {
     /// # Errors
     /// Fields that this release does not understand; there is no such job then.
     pub fn put_job(&mut self, name: &str, octets: &[u8]) -> Result<(), InvalidFabric> {
-        self.delete_job(name);
-        self.topology.put(Fact::decode(Kind::Job, octets)?);
+        match Fact::decode(Kind::Job, octets) {
+            Ok(job) => self.topology.put(job),
+            Err(faults) => {
+                self.delete_job(name);
+                return Err(faults);
+            }
+        }
         Ok(())
     }
 

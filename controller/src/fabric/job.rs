@@ -179,39 +179,40 @@ pub(super) fn conflicts(topology: &Topology, job: &Job, field: &str, faults: &mu
     let ranks = declared.ranks.len().max(nics.ranks.len());
     lone_ranks(declared, ranks, field, faults);
     formulas(topology, declared, field, faults);
-    let ports = nics.ports();
-    let others = topology.jobs().filter(|other| other.name != job.name);
-    for other in others {
-        // What it names may be gone since.
-        let theirs = Nics::find(topology, &other.declared, "", &mut InvalidFabric::default());
-        if let Some(port) = theirs.ports().intersection(&ports).next() {
-            let reason = format!("job {} has the NIC at {port}", other.name);
-            faults.fault(below(field, &place(topology, declared, port)), reason);
-        }
-    }
+    taken(topology, job, field, faults);
 }
 
-/// The first field by which a job has a NIC: a rank, a host, or an end of a flow.
-fn place(topology: &Topology, job: &v1::Job, port: &PortName) -> String {
-    let is_it = |nic: &v1::Nic| topology.nic(nic).is_ok_and(|found| found.name == *port);
-    if let Some(at) = job.ranks.iter().position(is_it) {
-        return format!("ranks[{at}]");
+/// Says which NICs of a job another one has: of each other job the first.
+fn taken(topology: &Topology, job: &Job, field: &str, faults: &mut InvalidFabric) {
+    let declared = &job.declared;
+    let mut said = BTreeSet::new();
+    let mut look = |port: &HostPort, place: &dyn Fn() -> String| {
+        for other in topology.jobs_with(port) {
+            let is_new = *other != job.name && said.len() < OTHERS_MAX && said.insert(other);
+            if is_new {
+                let reason = format!("job {other} has the NIC at {}", port.name);
+                faults.fault(below(field, &place()), reason);
+            }
+        }
+    };
+    for (at, nic) in declared.ranks.iter().enumerate() {
+        if let Ok(port) = topology.nic(nic) {
+            look(&port, &|| format!("ranks[{at}]"));
+        }
     }
-    let mut hosts = job.host_names.iter();
-    let has_it = |host: &String| topology.ports_of(host).iter().any(|it| it.name == *port);
-    if job.ranks.is_empty()
-        && let Some(at) = hosts.position(has_it)
-    {
-        return format!("host_names[{at}]");
+    let hosts = declared.host_names.iter().enumerate();
+    for (at, host) in hosts.filter(|_| declared.ranks.is_empty()) {
+        for port in topology.ports_of(host) {
+            look(&port, &|| format!("host_names[{at}]"));
+        }
     }
-    let is_end = |end: &Option<v1::Nic>| end.as_ref().is_some_and(is_it);
-    let mut flows = job.flows.iter().enumerate();
-    let found = flows.find_map(|(at, flow)| match () {
-        () if is_end(&flow.source) => Some(format!("flows[{at}].source")),
-        () if is_end(&flow.destination) => Some(format!("flows[{at}].destination")),
-        () => None,
-    });
-    found.unwrap_or_else(|| "ranks".to_owned())
+    for (at, flow) in declared.flows.iter().enumerate() {
+        for (part, end) in [("source", &flow.source), ("destination", &flow.destination)] {
+            if let Some(Ok(port)) = end.as_ref().map(|nic| topology.nic(nic)) {
+                look(&port, &|| format!("flows[{at}].{part}"));
+            }
+        }
+    }
 }
 
 /// Says which groups have one rank, from which nothing can be sent to the next one. Along a dimension of one rank nothing is sent, as
@@ -266,6 +267,9 @@ fn formulas(topology: &Topology, job: &v1::Job, field: &str, faults: &mut Invali
         }
     }
 }
+
+/// Other jobs that are named to the caller: an error shows no more faults.
+const OTHERS_MAX: usize = 100;
 
 #[cfg(test)]
 mod tests {

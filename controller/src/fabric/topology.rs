@@ -16,10 +16,12 @@ pub use super::fact::{
     LinkName, PortName, Resource, Role, Switch, SwitchName,
 };
 
+use self::jobs::{Jobs, Named};
 use super::fact::UdpPortFormula;
 use super::place::{self, Address, Places};
 
 mod check;
+mod jobs;
 
 /// A whole fabric as somebody declares it.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -68,7 +70,7 @@ pub struct Topology {
     hosts: OrdMap<HostName, Arc<Host>>,
     links: OrdMap<LinkName, Arc<Link>>,
     host_ports: OrdMap<PortName, Arc<HostPort>>,
-    jobs: OrdMap<JobName, Arc<Job>>,
+    jobs: Jobs,
     vteps: Index<IpAddr, SwitchName>,
     agents: Index<Arc<str>, SwitchName>,
     gnmi: Index<Arc<str>, SwitchName>,
@@ -171,7 +173,7 @@ impl Topology {
             Kind::Host => self.hosts.len(),
             Kind::Link => self.links.len(),
             Kind::HostPort => self.host_ports.len(),
-            Kind::Job => self.jobs.len(),
+            Kind::Job => self.jobs.facts.len(),
         }
     }
 
@@ -227,12 +229,50 @@ impl Topology {
 
     /// Every job, in order of its name.
     pub fn jobs(&self) -> impl Iterator<Item = &Arc<Job>> + '_ {
-        self.jobs.values()
+        self.jobs.facts.values()
     }
 
     /// A job by its name.
     pub fn job(&self, name: &JobName) -> Option<&Arc<Job>> {
-        self.jobs.get(name)
+        self.jobs.facts.get(name)
+    }
+
+    /// Octets of memory that all jobs take, about.
+    pub fn job_octets(&self) -> usize {
+        self.jobs.octets()
+    }
+
+    /// The jobs that have a NIC: more than one only if the fabric changed since, and one more than once if it names the NIC in several
+    /// ways.
+    pub fn jobs_with(&self, port: &HostPort) -> impl Iterator<Item = &JobName> {
+        let is_declared = self.is_declared(&port.name);
+        let own = is_declared.then(|| Named::Port(port.name.clone()));
+        let host = port.host.clone().filter(|_| is_declared);
+        let addresses = port.addresses.iter().flat_map(move |ip| {
+            let in_vni = port.vni.map(|vni| Named::Address(*ip, Some(vni)));
+            in_vni.into_iter().chain([Named::Address(*ip, None)])
+        });
+        let addresses = addresses.filter(|named| self.is_named(named, port));
+        let all = own.into_iter().chain(host.map(Named::Host));
+        let all = all.chain(addresses).collect::<Vec<_>>();
+        all.into_iter()
+            .flat_map(move |named| self.jobs.that_name(&named).collect::<Vec<_>>())
+    }
+
+    /// Whether the NIC behind a port is the one that an address stands for.
+    fn is_named(&self, named: &Named, port: &HostPort) -> bool {
+        let Named::Address(ip, vni) = named else {
+            return true;
+        };
+        // Most are named by nobody.
+        self.jobs.that_name(named).next().is_some()
+            && self
+                .nic(&v1::Nic {
+                    address: ip.to_string(),
+                    vni: *vni,
+                    ..v1::Nic::default()
+                })
+                .is_ok_and(|found| found.name == port.name)
     }
 
     /// Whether jobs do the same, and all that they name is the same, as in another topology that this one was made of, or the other
@@ -242,8 +282,9 @@ impl Topology {
         self.host_ports.ptr_eq(&other.host_ports)
             && self.places == other.places
             && self.hosts.ptr_eq(&other.hosts)
-            && (self.jobs.ptr_eq(&other.jobs)
-                || self.jobs.len() == other.jobs.len() && self.jobs().zip(other.jobs()).all(alike))
+            && (self.jobs.facts.ptr_eq(&other.jobs.facts)
+                || self.count(Kind::Job) == other.count(Kind::Job)
+                    && self.jobs().zip(other.jobs()).all(alike))
     }
 
     /// Replaces the jobs by those of another topology.
@@ -379,7 +420,7 @@ impl Topology {
             Kind::Host => self.hosts.get(name).cloned().map(Fact::Host),
             Kind::Link => self.links.get(name).cloned().map(Fact::Link),
             Kind::HostPort => self.host_ports.get(name).cloned().map(Fact::HostPort),
-            Kind::Job => self.jobs.get(name).cloned().map(Fact::Job),
+            Kind::Job => self.jobs.facts.get(name).cloned().map(Fact::Job),
         }
     }
 
@@ -406,7 +447,7 @@ impl Topology {
                 Box::new(facts.map(|(_, it)| Fact::HostPort(Arc::clone(it))))
             }
             Kind::Job => {
-                let facts = self.jobs.range::<_, str>(behind);
+                let facts = self.jobs.facts.range::<_, str>(behind);
                 Box::new(facts.map(|(_, it)| Fact::Job(Arc::clone(it))))
             }
         }
@@ -421,7 +462,9 @@ impl Topology {
 
     /// Takes a fact as it is, in the place of the one of its kind and name.
     pub fn put(&mut self, fact: Fact) {
-        self.remove(fact.kind(), fact.name());
+        if fact.kind() != Kind::Job {
+            self.remove(fact.kind(), fact.name());
+        }
         match fact {
             Fact::Switch(switch) => {
                 let name = &switch.name;
@@ -462,7 +505,7 @@ impl Topology {
                 }
                 self.host_ports.insert(port.name.clone(), port);
             }
-            Fact::Job(job) => drop(self.jobs.insert(job.name.clone(), job)),
+            Fact::Job(job) => self.jobs.put(job),
         }
     }
 
@@ -514,7 +557,7 @@ impl Topology {
                     self.nics.remove(&((*address, port.vni), port.name.clone()));
                 }
             }
-            Kind::Job => drop(self.jobs.remove(name)),
+            Kind::Job => self.jobs.remove(name),
         }
     }
 

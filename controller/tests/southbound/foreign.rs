@@ -246,10 +246,7 @@ impl AgentService for Foreign {
                     let state = foreign.state();
                     (state.is_silent, state.is_endless)
                 };
-                let status = match endless {
-                    true => flood(octets),
-                    false => status,
-                };
+                let status = if endless { flood(octets) } else { status };
                 foreign.state().statuses += 1;
                 if !silent && statuses.send(Ok(status)).await.is_err() {
                     return;

@@ -30,6 +30,23 @@ impl Job {
         Some(time.seconds.saturating_add(i64::from(time.nanos > 0)))
     }
 
+    /// Octets of memory that the job takes on a replica, about: those of its message, and a round number for each NIC and each list
+    /// entry, whose octets on the wire may be two. It depends on the job alone, so that all replicas count the same.
+    pub fn octets(&self) -> usize {
+        let job = &self.declared;
+        let nics = job.host_names.len() + job.ranks.len() + 2 * job.flows.len();
+        let lists = 1 + job.layout.len() + job.groups.len() + job.labels.len();
+        let groups = job.groups.iter();
+        let numbers: usize = groups
+            .map(|group| group.ranks.len() + group.pair_octets.len())
+            .sum();
+        let pairs: usize = job.flows.iter().map(|flow| flow.pairs.len()).sum();
+        job.encoded_len()
+            + (nics + lists) * ENTRY_OCTETS
+            + pairs * PAIR_OCTETS
+            + numbers * NUMBER_OCTETS
+    }
+
     /// Names what the job does, lease and labels aside: equal for equal work, whoever asks which replica.
     pub fn fingerprint(&self) -> u64 {
         let work = v1::Job {
@@ -396,6 +413,12 @@ fn within(value: Option<u32>, part: &str, most: u32, field: &str, faults: &mut I
 
 /// A job is a log entry, and every replica holds all of them.
 const OCTETS_MAX: usize = 1 << 20;
+/// Octets of memory of a NIC with its place in the index of NICs, or of a group, a dimension or a label.
+const ENTRY_OCTETS: usize = 256;
+/// Octets of memory of a queue pair of a flow.
+const PAIR_OCTETS: usize = 32;
+/// Octets of memory of a number in a list.
+const NUMBER_OCTETS: usize = 8;
 /// The end of 9999, the last that a Timestamp can have.
 const SECONDS_MAX: i64 = 253_402_300_799;
 /// More than one job has had NICs.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{
-    Applied, Change, Declaration, Fact, HostPort, Index, InvalidFabric, Kind, Link, LinkEnd,
+    Applied, Change, Declaration, Fact, HostPort, Index, InvalidFabric, Job, Kind, Link, LinkEnd,
     LinkName, PortName, Resource, Role, Switch, SwitchName, Topology, User,
 };
 use crate::fabric::fact::below;
@@ -142,6 +142,9 @@ pub(super) fn change(
             let created = matches!(change, Change::Create(_));
             if created && topology.count(kind) >= most(kind) {
                 faults.fault(field, too_many(kind, topology.count(kind) + 1));
+            }
+            if let Fact::Job(job) = fact {
+                octets(topology, job, field, faults);
             }
             if costs_more(topology, fact) {
                 let mut after = topology.clone();
@@ -377,6 +380,19 @@ fn ways(topology: &Topology, field: &str, faults: &mut InvalidFabric) {
     }
 }
 
+/// Every replica holds all jobs. One that takes no more than before can be renewed.
+fn octets(topology: &Topology, job: &Job, field: &str, faults: &mut InvalidFabric) {
+    let before = topology.job(&job.name).map_or(0, |old| old.octets());
+    let own = job.octets();
+    let all = topology.job_octets() - before + own;
+    if own > before && all > JOBS_OCTETS_MAX {
+        let reason = format!(
+            "{all} octets of memory with the other jobs, at most {JOBS_OCTETS_MAX}: delete jobs that ended"
+        );
+        faults.fault(field, reason);
+    }
+}
+
 pub(super) fn too_many(kind: Kind, count: usize) -> String {
     format!("{count} entries, at most {}", most(kind))
 }
@@ -407,6 +423,8 @@ const HOST_PORTS_MAX: usize = 640_000;
 const HOSTS_MAX: usize = 640_000;
 /// Jobs that run, or wait, at one time on what one controller plans for.
 const JOBS_MAX: usize = 10_000;
+/// Octets of memory that all jobs take on each replica: a NIC is in one job at most, and 640,000 NICs take some 170 MiB.
+const JOBS_OCTETS_MAX: usize = 256 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests {
