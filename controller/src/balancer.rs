@@ -143,6 +143,15 @@ impl Balancer {
         }
     }
 
+    /// Goes on from a plan, and remembers nothing else.
+    #[must_use]
+    pub fn resume(limits: Limits, plan: Plan) -> Self {
+        Self {
+            plan,
+            ..Self::new(limits)
+        }
+    }
+
     /// The plan in force; revision 0 and empty before the first.
     pub fn plan(&self) -> &Plan {
         &self.plan

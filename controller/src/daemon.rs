@@ -8,6 +8,7 @@
 //! switches (1x) --inputs--> balancer thread (1x) --plans--> switches --intents--> southbound
 //! ```
 
+mod breaker;
 pub(crate) mod files;
 pub(crate) mod freezer;
 pub mod health;

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use weft_store::Status;
 
+use super::breaker::Breaker;
 use crate::consensus::{Consensus, Group};
 use crate::reflector::thread::Reflection;
 
@@ -150,6 +151,7 @@ pub struct Health {
     consensus: Arc<Pulse>,
     reflection: Reflection,
     balancer: Arc<Pulse>,
+    breaker: Arc<Breaker>,
 }
 
 impl Health {
@@ -160,6 +162,7 @@ impl Health {
             consensus: Arc::clone(consensus.pulse()),
             reflection: reflection.clone(),
             balancer: Pulse::new("balancer", began),
+            breaker: Arc::default(),
         }
     }
 
@@ -171,6 +174,11 @@ impl Health {
     /// Pulse of the balancer thread.
     pub fn balancer(&self) -> Arc<Pulse> {
         Arc::clone(&self.balancer)
+    }
+
+    /// Panics of the balancer. They have no part in the verdict: BGP goes on.
+    pub fn breaker(&self) -> Arc<Breaker> {
+        Arc::clone(&self.breaker)
     }
 
     /// Asks every thread for a beat. The reflector thread sleeps without an input, so it gets one.

@@ -11,8 +11,10 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use weft_weights::quantize::Limits;
 
+use super::breaker::Breaker;
 use super::health::Pulse;
 use super::supervision::or_abort;
+use crate::balancer::demand::Demand;
 use crate::balancer::pins::{self, PinPlan, Planner};
 use crate::balancer::{Balancer, Inputs, Plan};
 
@@ -74,26 +76,24 @@ impl Inbox {
 
 impl Solver {
     /// Starts the thread. There is no plan yet.
-    pub(super) fn start(pulse: Arc<Pulse>) -> Self {
+    pub(super) fn start(pulse: Arc<Pulse>, breaker: Arc<Breaker>) -> Self {
         let inbox = Arc::new(Inbox::new(pulse));
-        let (publish, plans) = watch::channel(Plan::default());
-        let (publish_pins, pin_plans) = watch::channel(Ordered::default());
-        let (finish, solved) = watch::channel(0);
-        let orders = Arc::clone(&inbox);
+        let outbox = Outbox {
+            plans: watch::Sender::default(),
+            pin_plans: watch::Sender::default(),
+            solved: watch::Sender::default(),
+        };
+        let solver = Self {
+            inbox: Arc::clone(&inbox),
+            plans: outbox.plans.subscribe(),
+            pin_plans: outbox.pin_plans.subscribe(),
+            solved: outbox.solved.subscribe(),
+        };
         std::thread::Builder::new()
             .name("balancer".to_owned())
-            .spawn(move || {
-                or_abort("balancer", || {
-                    drive(&orders, &publish, &publish_pins, &finish)
-                })
-            })
+            .spawn(move || or_abort("balancer", || drive(&inbox, &outbox, &breaker)))
             .expect("the system can start a thread at startup");
-        Self {
-            inbox,
-            plans,
-            pin_plans,
-            solved,
-        }
+        solver
     }
 
     /// Hands over what the next plans follow from. What was handed over before and was not begun is forgotten.
@@ -125,19 +125,73 @@ impl Drop for Solver {
     }
 }
 
-fn drive(
-    inbox: &Inbox,
-    publish: &watch::Sender<Plan>,
-    publish_pins: &watch::Sender<Ordered>,
-    finish: &watch::Sender<u64>,
-) {
-    let mut balancer = Balancer::new(Limits::default());
-    let mut planner = Planner::default();
+/// Where plans go.
+struct Outbox {
+    plans: watch::Sender<Plan>,
+    pin_plans: watch::Sender<Ordered>,
+    solved: watch::Sender<u64>,
+}
+
+/// What plans are made with, and remembered for the next ones.
+struct Planners {
+    weights: Balancer,
+    pins: Planner,
+    demand: Arc<Demand>,
+}
+
+impl Planners {
+    /// Goes on from a plan of weights, and remembers nothing else.
+    fn resume(plan: Plan) -> Self {
+        Self {
+            weights: Balancer::resume(Limits::default(), plan),
+            pins: Planner::default(),
+            demand: Arc::default(),
+        }
+    }
+
+    /// Makes the plans of an order, and publishes each as soon as it is there.
+    fn plan(
+        &mut self,
+        (inputs, pins): &(Inputs, pins::Inputs),
+        order: u64,
+        now: Duration,
+        outbox: &Outbox,
+    ) {
+        #[cfg(test)]
+        tests::refuse_poison(&inputs.topology);
+        let publish = |plan: &Plan| drop(outbox.plans.send_replace(plan.clone()));
+        match self.weights.handle(inputs, now) {
+            Ok(true) => publish(self.weights.plan()),
+            Ok(false) => {}
+            Err(error) => {
+                tracing::error!(%error, "no plan; switches are left to their own routing");
+                publish(self.weights.plan());
+            }
+        }
+        outbox.solved.send_replace(order);
+        let plan = self.pins.handle(self.weights.plan(), pins);
+        if let Some(plan) = &plan {
+            self.demand = Arc::clone(plan.demand());
+        }
+        outbox.pin_plans.send_modify(|(last, published)| {
+            *last = order;
+            if let Some(plan) = plan {
+                *published = plan;
+            }
+        });
+        // Last, for it takes longest.
+        if self.weights.weigh(&self.demand) {
+            publish(self.weights.plan());
+        }
+    }
+}
+
+fn drive(inbox: &Inbox, outbox: &Outbox, breaker: &Breaker) {
+    let mut planners = Planners::resume(Plan::default());
     let mut orders: Option<(Box<(Inputs, pins::Inputs)>, u64)> = None;
-    let mut known = Arc::default();
     let begin = Instant::now();
     loop {
-        let due = balancer.due();
+        let due = planners.weights.due();
         let within = due.map(|due| due.saturating_sub(begin.elapsed()));
         match inbox.take(within) {
             Some(Order::Solve(inputs, order)) => orders = Some((inputs, order)),
@@ -147,28 +201,15 @@ fn drive(
         let Some((inputs, order)) = &orders else {
             continue;
         };
-        let (inputs, pins) = &**inputs;
-        match balancer.handle(inputs, begin.elapsed()) {
-            Ok(true) => drop(publish.send_replace(balancer.plan().clone())),
-            Ok(false) => {}
-            Err(error) => {
-                tracing::error!(%error, "no plan; switches are left to their own routing");
-                publish.send_replace(balancer.plan().clone());
+        let declared = &inputs.1.topology;
+        // A panic leaves the plan in force as it was published, and of the planners nothing.
+        while !breaker.is_off_for(declared) {
+            let now = begin.elapsed();
+            let plan = || planners.plan(inputs, *order, now, outbox);
+            if breaker.run(declared, plan).is_some() {
+                break;
             }
-        }
-        finish.send_replace(*order);
-        let plan = planner.handle(balancer.plan(), pins);
-        let demand = plan.as_ref().map(|plan| Arc::clone(plan.demand()));
-        publish_pins.send_modify(|(last, published)| {
-            *last = *order;
-            if let Some(plan) = plan {
-                *published = plan;
-            }
-        });
-        // Last, for it takes longest.
-        known = demand.unwrap_or(known);
-        if balancer.weigh(&known) {
-            publish.send_replace(balancer.plan().clone());
+            planners = Planners::resume(outbox.plans.borrow().clone());
         }
     }
 }
@@ -179,10 +220,57 @@ const BEAT_EVERY: Duration = Duration::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fabric::topology::Topology;
     use crate::fabric::topology::tests::leaf_spine;
 
     fn start() -> Solver {
-        Solver::start(Pulse::new("balancer", Instant::now()))
+        Solver::start(Pulse::new("balancer", Instant::now()), Arc::default())
+    }
+
+    /// Panics with a fabric of this name, as planning might with one that nobody foresaw.
+    pub(super) fn refuse_poison(topology: &Topology) {
+        assert_ne!(topology.display_name(), POISON, "a plan that panics");
+    }
+
+    const POISON: &str = "poison";
+
+    #[tokio::test]
+    async fn a_fabric_that_panics_leaves_weights_as_they_are_until_another_is_declared() {
+        let breaker = Arc::<Breaker>::default();
+        let pulse = Pulse::new("balancer", Instant::now());
+        let solver = Solver::start(pulse, Arc::clone(&breaker));
+        let mut plans = solver.plans();
+        let solve = |topology: &Topology, order: u64| {
+            let topology = topology.clone();
+            let inputs = Inputs {
+                topology: Arc::new(topology.clone()),
+                ..Inputs::default()
+            };
+            let pins = pins::Inputs {
+                topology,
+                ..pins::Inputs::default()
+            };
+            solver.solve(inputs, pins, order);
+        };
+        let taken = || solver.inbox.next.lock().unwrap().is_none();
+        solve(&leaf_spine(3, 2).with_head("example", 1), 1);
+        plans.wait_for(|plan| plan.routes.len() == 3).await.unwrap();
+        let revision = plans.borrow_and_update().revision;
+        // The second order of the same generation is not tried.
+        let poison = leaf_spine(4, 2).with_head(POISON, 2);
+        for order in [2, 3] {
+            solve(&poison, order);
+            while breaker.fault().is_none() || !taken() {
+                tokio::task::yield_now().await;
+            }
+        }
+        let kept = solver.plans().borrow().clone();
+        assert_eq!((kept.routes.len(), kept.revision), (3, revision));
+        assert_eq!(*solver.solved().borrow(), 1);
+        solve(&leaf_spine(5, 2).with_head("example", 3), 4);
+        let planned = plans.wait_for(|plan| plan.routes.len() == 5).await;
+        assert!(planned.unwrap().revision > revision);
+        assert_eq!((breaker.fault(), breaker.panics()), (None, 2));
     }
 
     #[tokio::test]

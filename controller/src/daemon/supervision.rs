@@ -1,5 +1,5 @@
 //! Threads and tasks without which a replica is only half alive: when one of them panics the daemon had better be dead, so
-//! that the others notice and the peers move.
+//! that the others notice and the peers move. Planning is none: see [`breaker`](super::breaker).
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -33,6 +33,13 @@ pub(crate) async fn supervised<T>(task: &str, drive: impl Future<Output = T>) ->
             weft_log::abort();
         }
     }
+}
+
+/// Runs a part of a thread that others can do without; if it panics, the reason. The caller uses nothing of what the part may have left
+/// halfway: so it is safe to go on.
+pub(crate) fn caught<T>(part: impl FnOnce() -> T) -> Result<T, String> {
+    let caught = std::panic::catch_unwind(AssertUnwindSafe(part));
+    caught.map_err(|panic| reason(&*panic).to_owned())
 }
 
 /// The tasks of a daemon, which end with it.

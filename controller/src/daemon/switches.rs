@@ -161,7 +161,7 @@ impl Switches {
         announced: watch::Receiver<Arc<Announced>>,
         southbound: Southbound,
     ) -> Self {
-        let solver = Solver::start(shared.health.balancer());
+        let solver = Solver::start(shared.health.balancer(), shared.health.breaker());
         led.set_answers(southbound.answers());
         let mut config = shared.follow_config();
         config.mark_changed();
@@ -495,8 +495,13 @@ impl Switches {
             return false;
         }
         if !(same_pins && is_by) {
-            self.flows = Arc::new(flows::of_leaves(&plan, &pins.topology, &pins.pins));
-            self.led.set_flows(&self.flows);
+            let breaker = self.shared.health.breaker();
+            let flows = || flows::of_leaves(&plan, &pins.topology, &pins.pins);
+            // Flows stay as they are where planning is off; modes and weights do not wait for it.
+            if let Some(flows) = breaker.run(&pins.topology, flows) {
+                self.flows = Arc::new(flows);
+                self.led.set_flows(&self.flows);
+            }
         }
         let foreign = self.inputs.foreign.clone();
         let intents = intents(&plan, &self.modes, (&unheard, &foreign), &self.flows);

@@ -79,7 +79,9 @@ impl replica_service_server::ReplicaService for Service {
         refusal::check(&faults)?;
         let group = self.shared.consensus.group().borrow().clone();
         let mut rows = rows(&group, &self.addresses, header::now());
-        let fault = self.shared.health.verdict(Instant::now()).own_fault();
+        let health = &self.shared.health;
+        let fault = health.verdict(Instant::now()).own_fault();
+        let fault = fault.or_else(|| health.breaker().fault());
         name_fault(&mut rows, fault);
         let rows = with_leader(rows, self.by_leader().await).into_iter();
         let rest = rows.filter(|row| after.is_none_or(|after| row.id > after));
@@ -110,7 +112,7 @@ fn rows(group: &Group, addresses: &Addresses, now: SystemTime) -> Vec<proto::Rep
     addresses.iter().map(row).collect()
 }
 
-/// Names why the answering replica is of no use, as its probes do.
+/// Names why the answering replica is of no use, as its probes do, or why it does not plan.
 fn name_fault(rows: &mut [proto::Replica], fault: Option<String>) {
     if let Some(own) = rows.iter_mut().find(|row| row.answering) {
         own.degraded_reason = fault;

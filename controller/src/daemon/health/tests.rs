@@ -20,6 +20,7 @@ use crate::consensus::Command;
 use crate::consensus::tests::hung;
 use crate::daemon::follow_health;
 use crate::daemon::switches::led::Led;
+use crate::fabric::topology::tests::leaf_spine;
 use crate::operator::metrics::{self, Counted, Requests, Sources};
 use crate::operator::replicas;
 use crate::operator::services::with_json;
@@ -185,6 +186,31 @@ async fn a_consensus_thread_that_hangs_is_named_by_every_surface_within_5_s() {
         "\nweft_ready 0\n",
         "\nweft_thread_silence_seconds{thread=\"consensus\"} 8",
         "\nweft_thread_silence_seconds{thread=\"balancer\"} 8",
+    ] {
+        assert!(page.contains(line), "{line}{page}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_balancer_that_is_off_is_named_and_the_replica_is_ready() {
+    let dir = tempfile::tempdir().unwrap();
+    let (consensus, _edge) = hung(&dir);
+    let (reflection, _inbox) = thread::channel();
+    let surfaces = Surfaces::of(consensus, reflection);
+    let breaker = surfaces.shared.health.breaker();
+    assert_eq!(surfaces.degraded_reason().await, None);
+    let declared = leaf_spine(2, 2);
+    for _ in 0..2 {
+        let planned = breaker.run(&declared, || panic!("no plan"));
+        assert_eq!(planned, None::<()>);
+    }
+    assert_eq!(surfaces.ready().await, [(); 3].map(|()| is(200, "ok\n")));
+    let reason = surfaces.degraded_reason().await.unwrap();
+    assert!(reason.starts_with("the balancer is off: "), "{reason}");
+    let (_, page) = get(&surfaces.metrics, "/metrics").await;
+    for line in [
+        "\nweft_balancer_off 1\n",
+        "\nweft_balancer_panics_total 2\n",
     ] {
         assert!(page.contains(line), "{line}{page}");
     }

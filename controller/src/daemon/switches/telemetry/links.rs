@@ -417,6 +417,50 @@ mod tests {
     }
 
     #[test]
+    fn false_reports_touch_the_links_of_their_switch_only() {
+        let topology = fabric();
+        let agreed = Measured::default();
+        let mut links = Links::default();
+        for second in 0..5 {
+            let now = Duration::from_secs(second);
+            links.set_topology(&topology, &agreed, now);
+            // Every port of every switch, and names of links, as if they were its own: in error, wired elsewhere, and down.
+            let true_one = sample(second, second * 100, ("spine2", "eth1"));
+            let own = Interface {
+                up: Some(false),
+                ..true_one.interfaces["eth1"].clone()
+            };
+            let names = topology.links().flat_map(|link| {
+                let ends = [&link.a, &link.b];
+                let ends = ends.map(|end| format!("{}:{}", end.switch, end.interface));
+                let [a, b] = [&link.a, &link.b].map(|end| end.interface.to_string());
+                ends.into_iter().chain([a, b, link.name.to_string()])
+            });
+            let lies = Arc::new(Sample {
+                interfaces: names.map(|name| (name.into(), own.clone())).collect(),
+                ..Sample::clone(&true_one)
+            });
+            let heard = ["leaf1", "stranger"].map(|switch| (switch.into(), Ok(Arc::clone(&lies))));
+            links.learn(heard.into(), now);
+            links.find_came_up(&["leaf1".into(), "stranger".into()], CHANGED_NS + 1);
+        }
+        let leaf1 = SwitchName::from("leaf1");
+        let is_own = |name: &LinkName| {
+            let link = topology.link_named(name).unwrap();
+            link.a.switch == leaf1 || link.b.switch == leaf1
+        };
+        let undecided = links.undecided(&agreed);
+        assert!(!undecided.is_empty() && undecided.iter().all(|(link, _)| is_own(link)));
+        let miswired = links.miswired();
+        assert!(!miswired.is_empty() && miswired.keys().all(is_own));
+        assert!(links.interfaces().all(|(switch, _)| *switch == leaf1));
+        assert!(links.came_up().all(|(switch, _)| *switch == leaf1));
+        for link in topology.links().filter(|link| !is_own(&link.name)) {
+            assert_eq!((links.bps(link), links.lldp(link)), ([None; 2], None));
+        }
+    }
+
+    #[test]
     fn a_link_carries_what_its_ends_count() {
         let links = learnt(&Measured::default(), 0..5, 0);
         let topology = fabric();
