@@ -41,6 +41,7 @@ pub(crate) async fn agent(links: Vec<Link>) -> (Recorded, mpsc::Sender<Command>)
         prefixes: vec!["0.0.0.0/0".parse().unwrap()],
         pins: true,
         lease: Duration::from_secs(5),
+        allow_override: false,
     };
     let mut driver = Driver::start(config, plane.clone()).await.unwrap();
     let (commands, queue) = commands();

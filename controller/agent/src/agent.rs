@@ -61,6 +61,8 @@ pub struct Config {
     pub pins: bool,
     /// Who programs the switch must speak this often; else everything is removed.
     pub lease: Duration,
+    /// Whether a `Flush` with override is taken from every caller, not only from the address of who programs the switch.
+    pub allow_override: bool,
 }
 
 /// The time of an input.
@@ -85,8 +87,8 @@ pub enum Input {
     Request(Client, ModifyRequest),
     /// It is over; operations that have not begun are dropped.
     Closed(Client),
-    /// A `Flush` call.
-    Flush(Ticket, FlushRequest),
+    /// A `Flush` call, from this address.
+    Flush(Ticket, String, FlushRequest),
     /// Remove everything, as at the end of the agent.
     Clear,
     /// Remove everything, and end every stream with this error: nobody can program the switch now.
@@ -217,7 +219,8 @@ impl Agent {
                 }
             }
             Input::Closed(client) => self.election.close(client),
-            Input::Flush(ticket, request) => match self.may_flush(&request) {
+            Input::Flush(ticket, address, request) => match self.may_flush(&address, &request, now)
+            {
                 Ok(what) => self.jobs.push_back(Job::Flush(ticket, what)),
                 Err(refusal) => self
                     .outputs

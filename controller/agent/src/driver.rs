@@ -45,8 +45,9 @@ pub enum Command {
     Close(Client),
     /// A `Get` call.
     Get(GetRequest, oneshot::Sender<Result<Vec<AftEntry>, Refusal>>),
-    /// A `Flush` call.
+    /// A `Flush` call, from this address.
     Flush(
+        String,
         FlushRequest,
         oneshot::Sender<Result<FlushResponse, Refusal>>,
     ),
@@ -229,10 +230,10 @@ impl<F: Forwarding> Driver<F> {
             }
             // A caller that went away does not want the answer.
             Command::Get(request, reply) => drop(reply.send(self.agent.entries(&request))),
-            Command::Flush(request, reply) => {
+            Command::Flush(address, request, reply) => {
                 self.flushed += 1;
                 self.flushes.insert(self.flushed, reply);
-                self.handle(Input::Flush(Ticket(self.flushed), request))
+                self.handle(Input::Flush(Ticket(self.flushed), address, request))
                     .await;
             }
             Command::Watch(asked, statuses) => {

@@ -73,6 +73,8 @@ pub struct Election {
     /// is silent keeps nobody out for longer.
     highest: Option<ElectionId>,
     primary: Option<Client>,
+    /// The address of who sent the highest id.
+    holder: String,
     lease: Duration,
     /// When the lease of the primary ends, or of the last one.
     until: Duration,
@@ -175,11 +177,15 @@ impl Election {
     ///
     /// # Errors
     ///
-    /// What ends the stream: a second time, an unsupported value, or not what the others said.
+    /// What ends the stream: a second time, an unsupported value, or not what other streams of the same address said.
     pub fn parameters(&mut self, client: Client, given: &SessionParameters) -> Result<(), Refusal> {
         let acknowledge = supported(given)?;
+        let own = host(self.address(client));
         let others = self.sessions.iter().filter(|(other, _)| **other != client);
+        // gribi.proto: every client must send the same values. A stream of another address may differ, for each is answered as it
+        // asked: it would keep out whoever comes later.
         let differs = others
+            .filter(|(_, session)| host(&session.address) == own)
             .filter_map(|(_, session)| session.acknowledge)
             .any(|other| other != acknowledge);
         let Some(session) = self.sessions.get_mut(&client) else {
@@ -230,6 +236,7 @@ impl Election {
         if self.highest.is_none_or(|highest| id >= highest) {
             self.highest = Some(id);
             self.primary = Some(client);
+            self.holder.clone_from(&session.address);
             self.until = uptime + self.lease;
         }
         Ok(self.highest.unwrap_or(id))
@@ -276,6 +283,17 @@ impl Election {
     pub fn may_flush(&self, id: ElectionId) -> bool {
         self.highest.is_none_or(|highest| id >= highest)
     }
+
+    /// Whether a `Flush` without an id may be acted upon: it comes from the address of who leads, or led last, or nobody leads.
+    #[must_use]
+    pub fn may_override(&self, address: &str) -> bool {
+        self.highest.is_none() || host(address) == host(&self.holder)
+    }
+}
+
+/// An address without its port.
+fn host(address: &str) -> &str {
+    address.rsplit_once(':').map_or(address, |(host, _)| host)
 }
 
 fn supported(given: &SessionParameters) -> Result<Acknowledge, Refusal> {
@@ -293,4 +311,44 @@ fn supported(given: &SessionParameters) -> Result<Acknowledge, Refusal> {
         (_, _) => "only SINGLE_PRIMARY is supported",
     };
     Err(Refusal::unimplemented(Reason::UnsupportedParams, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parameters(ack_type: AftResultStatusType) -> SessionParameters {
+        SessionParameters {
+            redundancy: ClientRedundancy::SinglePrimary.into(),
+            persistence: AftPersistence::Preserve.into(),
+            ack_type: ack_type.into(),
+        }
+    }
+
+    #[test]
+    fn another_acknowledgement_type_of_another_address_locks_nobody_out() {
+        let mut election = Election::new(Duration::from_secs(5));
+        let (thief, weft, twin) = (Client(1), Client(2), Client(3));
+        for (client, address) in [
+            (thief, "192.0.2.9:40000"),
+            (weft, "192.0.2.1:40000"),
+            (twin, "192.0.2.1:40001"),
+        ] {
+            election.open(client, address.to_owned(), Duration::ZERO);
+        }
+        let (rib, fib) = (
+            parameters(AftResultStatusType::RibAck),
+            parameters(AftResultStatusType::RibAndFibAck),
+        );
+        let id = |low| ElectionId { high: 1, low };
+        assert_eq!(election.parameters(thief, &rib), Ok(()));
+        assert_eq!(election.elect(thief, id(1), Duration::ZERO), Ok(id(1)));
+        assert_eq!(election.parameters(weft, &fib), Ok(()));
+        assert_eq!(election.elect(weft, id(2), Duration::ZERO), Ok(id(2)));
+        assert_eq!(election.primary(), Some(weft));
+        assert_eq!(election.acknowledge(thief), Ok(Acknowledge::Rib));
+        assert_eq!(election.acknowledge(weft), Ok(Acknowledge::RibAndFib));
+        // Of one address they are the same.
+        assert!(election.parameters(twin, &rib).is_err());
+    }
 }

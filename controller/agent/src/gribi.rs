@@ -46,8 +46,7 @@ impl GRibi for Service {
     ) -> Result<Response<Self::ModifyStream>, Status> {
         let (responses, queue) = mpsc::channel(RESPONSES_MAX);
         let (opened, client) = oneshot::channel();
-        let address = request.remote_addr().map(|address| address.to_string());
-        let address = address.unwrap_or_default();
+        let address = address_of(&request);
         self.command(Command::Open(address.clone(), responses.clone(), opened))
             .await?;
         let client = client.await.map_err(|_| stopped())??;
@@ -78,7 +77,8 @@ impl GRibi for Service {
         request: Request<FlushRequest>,
     ) -> Result<Response<FlushResponse>, Status> {
         let (reply, result) = oneshot::channel();
-        self.command(Command::Flush(request.into_inner(), reply))
+        let address = address_of(&request);
+        self.command(Command::Flush(address, request.into_inner(), reply))
             .await?;
         Ok(Response::new(result.await.map_err(|_| stopped())??))
     }
@@ -123,6 +123,12 @@ async fn read(
     tracing::info!(client = client.0, "stream closed");
     // The driver may be gone; then there is nothing to close.
     let _gone = commands.send(Command::Close(client)).await;
+}
+
+/// Address and port of the caller; empty where there is none.
+fn address_of<T>(request: &Request<T>) -> String {
+    let address = request.remote_addr().map(|address| address.to_string());
+    address.unwrap_or_default()
 }
 
 fn stopped() -> Status {

@@ -48,6 +48,9 @@ struct Arguments {
     /// Who programs the switch must send something this often; weft does so every second.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(2..=3600))]
     lease_secs: u16,
+    /// Take a gRIBI Flush with override from every --controller, not only from the address of the primary.
+    #[arg(long)]
+    allow_override: bool,
     #[command(flatten)]
     numbers: KernelNumbers,
     /// The first of 2^24 kernel next-hop ids.
@@ -262,6 +265,7 @@ async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         prefixes: arguments.prefixes,
         pins: numbers.has_slots(),
         lease: Duration::from_secs(arguments.lease_secs.into()),
+        allow_override: arguments.allow_override,
     };
     let marks = Marks::start(numbers);
     let mut driver = Driver::start(config, kernel)

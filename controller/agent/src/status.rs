@@ -338,6 +338,7 @@ mod tests {
             prefixes: Vec::new(),
             pins: false,
             lease: Duration::from_secs(5),
+            allow_override: false,
         };
         let mut agent = Agent::new(config, observed([true, false]));
         let mut look = |up, looked_ms, told_ms| {

@@ -58,6 +58,7 @@ impl Target {
             prefixes: vec!["0.0.0.0/0".parse().expect("a prefix")],
             pins: true,
             lease: Duration::from_secs(3600),
+            allow_override: false,
         };
         let mut driver = Driver::start(config, recorded.clone())
             .await

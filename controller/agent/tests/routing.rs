@@ -98,6 +98,7 @@ impl World {
             prefixes: vec!["203.0.113.0/24".parse().expect("a prefix")],
             pins: true,
             lease: Duration::from_secs(5),
+            allow_override: false,
         };
         let observed = recorded.clone().observe().await.expect("readable");
         let mut world = Self {

@@ -265,6 +265,7 @@ async fn start(recorded: &mut Recorded) -> Agent {
         ],
         pins: true,
         lease: Duration::from_secs(3600),
+        allow_override: false,
     };
     let mut agent = Agent::new(config, recorded.observe().await.expect("readable"));
     while let Some(output) = agent.poll_output() {

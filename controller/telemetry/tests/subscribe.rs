@@ -127,6 +127,7 @@ async fn agent() -> (Recorded, Connect) {
         prefixes: vec!["0.0.0.0/0".parse().expect("a prefix")],
         pins: true,
         lease: Duration::from_secs(3600),
+        allow_override: false,
     };
     let mut driver = Driver::start(config, recorded.clone())
         .await

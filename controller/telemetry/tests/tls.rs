@@ -74,6 +74,7 @@ async fn serve(identity: Identity, login: Option<[&'static str; 2]>) -> u16 {
         prefixes: vec!["0.0.0.0/0".parse().expect("a prefix")],
         pins: true,
         lease: Duration::from_secs(3600),
+        allow_override: false,
     };
     let mut driver = Driver::start(config, Recorded::new(Vec::new()))
         .await

@@ -94,6 +94,7 @@ impl Switch {
             prefixes: vec!["0.0.0.0/0".parse().unwrap()],
             pins: true,
             lease: Duration::from_secs(5),
+            allow_override: false,
         };
         let mut driver = Driver::start(config, self.plane.clone()).await.unwrap();
         let (commands, queue) = commands();

@@ -182,7 +182,8 @@ impl Target {
     pub(crate) async fn flush(&mut self, request: FlushRequest) -> Result<FlushResponse, Status> {
         match self {
             Self::Core(core) => {
-                core.handle(Input::Flush(Ticket(1), request)).await;
+                core.handle(Input::Flush(Ticket(1), String::new(), request))
+                    .await;
                 core.flushed.take().expect("answered")
             }
             Self::Streams(streams) => {
@@ -272,6 +273,7 @@ fn config() -> Config {
         ],
         pins: true,
         lease: LEASE,
+        allow_override: false,
     }
 }
 

@@ -130,6 +130,7 @@ impl Switch {
                 .to_vec(),
             pins: true,
             lease: Duration::from_secs(3600),
+            allow_override: false,
         };
         let mut driver = Driver::start_by(clock, config, kernel)
             .await
