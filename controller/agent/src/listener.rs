@@ -1,10 +1,11 @@
 //! Who may connect: addresses from the agent's own command line, and not too many of them at one time.
 //! Knows nothing of what is said.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use futures::{Stream, StreamExt};
 use ipnet::IpNet;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::server::{Connected, TcpConnectInfo};
@@ -23,7 +24,43 @@ use crate::driver::Command;
 #[derive(Debug)]
 pub struct Connection {
     stream: TcpStream,
-    _room: OwnedSemaphorePermit,
+    _place: Place,
+}
+
+/// Connections that are open, by their address. Clones share them.
+#[derive(Clone, Debug, Default)]
+struct Room(Arc<Mutex<BTreeMap<IpAddr, usize>>>);
+
+/// A place in the room, which is free again when it is dropped.
+#[derive(Debug)]
+struct Place {
+    room: Room,
+    address: IpAddr,
+}
+
+impl Room {
+    /// A place for one more connection; None: there are too many, or too many of this address.
+    fn take(&self, address: IpAddr) -> Option<Place> {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all: usize = open.values().sum();
+        let own = open.get(&address).copied().unwrap_or_default();
+        if all >= CONNECTIONS_MAX || own >= CONNECTIONS_OF_ADDRESS_MAX {
+            return None;
+        }
+        open.insert(address, own + 1);
+        let room = self.clone();
+        Some(Place { room, address })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut open = self.room.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match open.remove(&self.address) {
+            Some(0 | 1) | None => {}
+            Some(own) => drop(open.insert(self.address, own - 1)),
+        }
+    }
 }
 
 /// Why a connection was closed at once.
@@ -31,7 +68,7 @@ pub struct Connection {
 pub enum Refused {
     /// Its address is not that of a controller.
     Address(IpAddr),
-    /// There are too many connections already.
+    /// There are too many connections already, in all or of this address.
     Exceeded(IpAddr),
 }
 
@@ -42,7 +79,7 @@ pub fn connections(
     allowed: Vec<IpNet>,
     commands: mpsc::Sender<Command>,
 ) -> impl Stream<Item = io::Result<Connection>> {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let room = Room::default();
     let connections = TcpListenerStream::new(listener).then(|connection| async {
         if let Err(error) = &connection {
             // No descriptors left, say: they come back when somebody goes.
@@ -60,24 +97,22 @@ pub fn connections(
 fn admit(
     stream: TcpStream,
     allowed: &[IpNet],
-    room: &Arc<Semaphore>,
+    room: &Room,
     commands: &mpsc::Sender<Command>,
 ) -> Option<Connection> {
     // Who is gone again already is not there.
     let address = stream.peer_addr().ok()?.ip().to_canonical();
     let admitted = if may(allowed, address) {
-        let room = Arc::clone(room).try_acquire_owned();
-        room.map_err(|_| Refused::Exceeded(address))
+        room.take(address).ok_or(Refused::Exceeded(address))
     } else {
         Err(Refused::Address(address))
     };
     match admitted {
-        Ok(room) => {
+        Ok(_place) => {
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%address, %error, "no TCP_NODELAY");
             }
-            let _room = room;
-            Some(Connection { stream, _room })
+            Some(Connection { stream, _place })
         }
         Err(refused) => {
             tracing::warn!(?refused, "connection refused");
@@ -143,12 +178,32 @@ impl AsyncWrite for Connection {
 /// Far above what replicas and people need, who each have one or a few. One more is closed.
 const CONNECTIONS_MAX: usize = 64;
 
+/// Those of one address, behind which may be all replicas of a lab: nobody keeps all others out.
+const CONNECTIONS_OF_ADDRESS_MAX: usize = CONNECTIONS_MAX / 2;
+
 /// After a connection that was not accepted: the next attempt may fail in the same way.
 const PAUSE: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_address_leaves_room_for_others() {
+        let room = Room::default();
+        let address = |last: u8| IpAddr::from([192, 0, 2, last]);
+        let fill = |last: u8| (0..100).map_while(|_| room.take(address(last))).collect();
+        let first: Vec<Place> = fill(1);
+        assert_eq!(first.len(), CONNECTIONS_OF_ADDRESS_MAX);
+        let second: Vec<Place> = fill(2);
+        assert_eq!(first.len() + second.len(), CONNECTIONS_MAX);
+        assert!(room.take(address(3)).is_none());
+        drop(first);
+        let third = room.take(address(3));
+        assert!(third.is_some() && room.take(address(2)).is_none());
+        drop((second, third));
+        assert!(room.0.lock().expect("no panic").is_empty());
+    }
 
     #[test]
     fn only_the_named_networks_may_connect() {
