@@ -63,6 +63,7 @@ prefix = "10.255.0.0/24"
 peer_group = "leaves"
 [api]
 listen = "{address}:7401"
+insecure = true
 """
 
 NEIGHBOR = """

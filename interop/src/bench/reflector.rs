@@ -166,6 +166,7 @@ prefix = \"{SPEAKERS}\"
 peer_group = \"leaves\"
 [api]
 listen = \"10.99.1.{id}:7401\"
+insecure = true
 [metrics]
 listen = \"10.99.1.{id}:7402\"
 "
