@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! one file per service:  peers  routes  evpn  replicas  plans  config  fabric  jobs  watch
-//! what they share:       tables (how late a read is), header, page, family, refusal, access, once, agreed, leader
+//! before each call:      requests (counts), access (which callers are answered, and for what)
+//! what they share:       tables (how late a read is), header, page, family, refusal, once, agreed, leader
 //! all of them:           services; json asks them over HTTP
 //! ```
 

@@ -11,7 +11,7 @@ use weft_proto::v1::{self as proto, evpn_service_server};
 
 use self::duplicates::Duplicates;
 use self::hosts::Claim;
-use super::access::{Permission, permit};
+use super::access::Identity;
 use super::page::list::{First, List};
 use super::page::{self, Page};
 use super::tables::Tables;
@@ -133,7 +133,6 @@ impl evpn_service_server::EvpnService for Service {
         &self,
         request: Request<proto::ListEthernetSegmentsRequest>,
     ) -> Answer<proto::ListEthernetSegmentsResponse> {
-        permit(&request, Permission::ReadRoutes)?;
         let request = request.into_inner();
         let read = |text: &str| page::place_read(text, |esi| esi.parse().ok());
         let mut faults = InvalidFabric::default();
@@ -165,7 +164,6 @@ impl evpn_service_server::EvpnService for Service {
         &self,
         request: Request<proto::GetEthernetSegmentRequest>,
     ) -> Answer<proto::GetEthernetSegmentResponse> {
-        permit(&request, Permission::ReadRoutes)?;
         let request = request.into_inner();
         let mut faults = InvalidFabric::default();
         let kind = "not an Ethernet segment identifier";
@@ -185,7 +183,6 @@ impl evpn_service_server::EvpnService for Service {
         &self,
         request: Request<proto::ListHostAddressesRequest>,
     ) -> Answer<proto::ListHostAddressesResponse> {
-        permit(&request, Permission::ReadRoutes)?;
         let request = request.into_inner();
         let mut faults = InvalidFabric::default();
         let place = |text: &str| page::place_read(text, hosts::place);
@@ -229,7 +226,6 @@ impl evpn_service_server::EvpnService for Service {
         &self,
         request: Request<proto::ListVnisRequest>,
     ) -> Answer<proto::ListVnisResponse> {
-        permit(&request, Permission::ReadRoutes)?;
         let request = request.into_inner();
         let mut faults = InvalidFabric::default();
         let read = |vni: &str| vni.parse().ok();
@@ -252,7 +248,6 @@ impl evpn_service_server::EvpnService for Service {
         &self,
         request: Request<proto::GetVniRequest>,
     ) -> Answer<proto::GetVniResponse> {
-        permit(&request, Permission::ReadRoutes)?;
         let request = request.into_inner();
         let mut faults = InvalidFabric::default();
         let vni = field::vni(request.vni, &mut faults);
@@ -273,7 +268,6 @@ impl evpn_service_server::EvpnService for Service {
         &self,
         request: Request<proto::ListVtepsRequest>,
     ) -> Answer<proto::ListVtepsResponse> {
-        permit(&request, Permission::ReadRoutes)?;
         let request = request.into_inner();
         let mut faults = InvalidFabric::default();
         let read = |address: &str| address.parse().ok();
@@ -296,7 +290,6 @@ impl evpn_service_server::EvpnService for Service {
         &self,
         request: Request<proto::GetVtepRequest>,
     ) -> Answer<proto::GetVtepResponse> {
-        permit(&request, Permission::ReadRoutes)?;
         let request = request.into_inner();
         let mut faults = InvalidFabric::default();
         let address = field::text("address", &request.address, NO_ADDRESS, &mut faults);
@@ -318,7 +311,6 @@ impl evpn_service_server::EvpnService for Service {
         &self,
         request: Request<proto::ListDuplicateMacsRequest>,
     ) -> Answer<proto::ListDuplicateMacsResponse> {
-        permit(&request, Permission::ReadRoutes)?;
         let request = request.into_inner();
         let mut faults = InvalidFabric::default();
         let read = duplicates::after;
@@ -342,7 +334,7 @@ impl evpn_service_server::EvpnService for Service {
         &self,
         request: Request<proto::ClearDuplicateMacRequest>,
     ) -> Answer<proto::ClearDuplicateMacResponse> {
-        let by = permit(&request, Permission::ClearDuplicateMacs)?;
+        let by = Identity::of(&request);
         let (place, id) = duplicates::place(request.get_ref())?;
         let look = |reflector: &Reflector| Duplicates::of(reflector, None);
         let known = self.tables.look(0, look).await?;

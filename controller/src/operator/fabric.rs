@@ -15,7 +15,7 @@ use weft_proto::v1::{self as proto, fabric_service_server};
 pub(super) use self::change::Asked;
 use self::change::{Changes, Known};
 use self::leader::{Leader, answered};
-use super::access::{Permission, permit};
+use super::access::Identity;
 use super::page::{self, Page};
 use super::replicas::Addresses;
 use super::{Answer, refusal};
@@ -278,9 +278,8 @@ const ANSWERS_MAX: usize = 64;
 impl fabric_service_server::FabricService for Service {
     async fn get_fabric(
         &self,
-        request: Request<proto::GetFabricRequest>,
+        _: Request<proto::GetFabricRequest>,
     ) -> Answer<proto::GetFabricResponse> {
-        permit(&request, Permission::ReadFabric)?;
         let known = self.changes.known().await?;
         let topology = known.declared.topology();
         let count = |kind| u32::try_from(topology.count(kind)).unwrap_or(u32::MAX);
@@ -299,7 +298,7 @@ impl fabric_service_server::FabricService for Service {
         &self,
         request: Request<Streaming<proto::ApplyFabricRequest>>,
     ) -> Answer<BoxStream<proto::ApplyFabricResponse>> {
-        let by = permit(&request, Permission::ChangeFabric)?;
+        let by = Identity::of(&request);
         let place = Arc::clone(&self.applying).try_acquire_owned();
         let place = place.map_err(|_| refusal::too_many_applies(APPLYING_MAX))?;
         let (changes, way) = (Arc::clone(&self.changes), Arc::clone(&self.way));
@@ -316,7 +315,6 @@ impl fabric_service_server::FabricService for Service {
         &self,
         request: Request<proto::GetSwitchRequest>,
     ) -> Answer<proto::GetSwitchResponse> {
-        permit(&request, Permission::ReadFabric)?;
         let (header, resource) = self.one(&request.get_ref().name).await?;
         Ok(Response::new(proto::GetSwitchResponse {
             header: Some(header),
@@ -328,7 +326,6 @@ impl fabric_service_server::FabricService for Service {
         &self,
         request: Request<proto::ListSwitchesRequest>,
     ) -> Answer<proto::ListSwitchesResponse> {
-        permit(&request, Permission::ReadFabric)?;
         let request = request.into_inner();
         let asked = (request.page_size, &*request.page_token);
         let page = self.page(asked, |_| true, &[]).await?;
@@ -344,7 +341,7 @@ impl fabric_service_server::FabricService for Service {
         &self,
         request: Request<proto::CreateSwitchRequest>,
     ) -> Answer<proto::CreateSwitchResponse> {
-        let by = permit(&request, Permission::ChangeFabric)?;
+        let by = Identity::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
         let asked = asked("CreateSwitch", &id, &request, request.validate_only).by(by);
@@ -359,9 +356,9 @@ impl fabric_service_server::FabricService for Service {
         &self,
         request: Request<proto::UpdateSwitchRequest>,
     ) -> Answer<proto::UpdateSwitchResponse> {
-        let by = permit(&request, Permission::ChangeFabric)?;
+        let by = Identity::of(&request);
         if let Some(mut leader) = self.way.elsewhere()? {
-            return answered(leader.update_switch(request.into_inner()).await);
+            return answered(leader.update_switch(by.hand_on(request.into_inner())).await);
         }
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -381,7 +378,7 @@ impl fabric_service_server::FabricService for Service {
         &self,
         request: Request<proto::DeleteSwitchRequest>,
     ) -> Answer<proto::DeleteSwitchResponse> {
-        let by = permit(&request, Permission::ChangeFabric)?;
+        let by = Identity::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
         let asked = asked("DeleteSwitch", &id, &request, request.validate_only).by(by);
@@ -397,7 +394,6 @@ impl fabric_service_server::FabricService for Service {
         &self,
         request: Request<proto::GetLinkRequest>,
     ) -> Answer<proto::GetLinkResponse> {
-        permit(&request, Permission::ReadFabric)?;
         let (header, resource) = self.one(&request.get_ref().name).await?;
         Ok(Response::new(proto::GetLinkResponse {
             header: Some(header),
@@ -409,7 +405,6 @@ impl fabric_service_server::FabricService for Service {
         &self,
         request: Request<proto::ListLinksRequest>,
     ) -> Answer<proto::ListLinksResponse> {
-        permit(&request, Permission::ReadFabric)?;
         let request = request.into_inner();
         let asked = (request.page_size, &*request.page_token);
         let switch = request.switch_name.as_deref();
@@ -432,7 +427,7 @@ impl fabric_service_server::FabricService for Service {
         &self,
         request: Request<proto::CreateLinkRequest>,
     ) -> Answer<proto::CreateLinkResponse> {
-        let by = permit(&request, Permission::ChangeFabric)?;
+        let by = Identity::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
         let asked = asked("CreateLink", &id, &request, request.validate_only).by(by);
@@ -447,9 +442,9 @@ impl fabric_service_server::FabricService for Service {
         &self,
         request: Request<proto::UpdateLinkRequest>,
     ) -> Answer<proto::UpdateLinkResponse> {
-        let by = permit(&request, Permission::ChangeFabric)?;
+        let by = Identity::of(&request);
         if let Some(mut leader) = self.way.elsewhere()? {
-            return answered(leader.update_link(request.into_inner()).await);
+            return answered(leader.update_link(by.hand_on(request.into_inner())).await);
         }
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -469,9 +464,9 @@ impl fabric_service_server::FabricService for Service {
         &self,
         request: Request<proto::DeleteLinkRequest>,
     ) -> Answer<proto::DeleteLinkResponse> {
-        let by = permit(&request, Permission::ChangeFabric)?;
+        let by = Identity::of(&request);
         if let Some(mut leader) = self.way.elsewhere()? {
-            return answered(leader.delete_link(request.into_inner()).await);
+            return answered(leader.delete_link(by.hand_on(request.into_inner())).await);
         }
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
@@ -490,7 +485,6 @@ impl fabric_service_server::FabricService for Service {
         &self,
         request: Request<proto::GetHostRequest>,
     ) -> Answer<proto::GetHostResponse> {
-        permit(&request, Permission::ReadFabric)?;
         let (header, resource) = self.one(&request.get_ref().name).await?;
         Ok(Response::new(proto::GetHostResponse {
             header: Some(header),
@@ -502,7 +496,6 @@ impl fabric_service_server::FabricService for Service {
         &self,
         request: Request<proto::ListHostsRequest>,
     ) -> Answer<proto::ListHostsResponse> {
-        permit(&request, Permission::ReadFabric)?;
         let request = request.into_inner();
         let asked = (request.page_size, &*request.page_token);
         let page = self.page(asked, |_| true, &[]).await?;
@@ -518,7 +511,7 @@ impl fabric_service_server::FabricService for Service {
         &self,
         request: Request<proto::CreateHostRequest>,
     ) -> Answer<proto::CreateHostResponse> {
-        let by = permit(&request, Permission::ChangeFabric)?;
+        let by = Identity::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
         let asked = asked("CreateHost", &id, &request, request.validate_only).by(by);
@@ -533,7 +526,7 @@ impl fabric_service_server::FabricService for Service {
         &self,
         request: Request<proto::UpdateHostRequest>,
     ) -> Answer<proto::UpdateHostResponse> {
-        let by = permit(&request, Permission::ChangeFabric)?;
+        let by = Identity::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
         let asked = asked("UpdateHost", &id, &request, request.validate_only).by(by);
@@ -550,7 +543,7 @@ impl fabric_service_server::FabricService for Service {
         &self,
         request: Request<proto::DeleteHostRequest>,
     ) -> Answer<proto::DeleteHostResponse> {
-        let by = permit(&request, Permission::ChangeFabric)?;
+        let by = Identity::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
         let asked = asked("DeleteHost", &id, &request, request.validate_only).by(by);
@@ -566,7 +559,6 @@ impl fabric_service_server::FabricService for Service {
         &self,
         request: Request<proto::GetHostPortRequest>,
     ) -> Answer<proto::GetHostPortResponse> {
-        permit(&request, Permission::ReadFabric)?;
         let (header, resource) = self.one(&request.get_ref().name).await?;
         Ok(Response::new(proto::GetHostPortResponse {
             header: Some(header),
@@ -578,7 +570,6 @@ impl fabric_service_server::FabricService for Service {
         &self,
         request: Request<proto::ListHostPortsRequest>,
     ) -> Answer<proto::ListHostPortsResponse> {
-        permit(&request, Permission::ReadFabric)?;
         let request = request.into_inner();
         let asked = (request.page_size, &*request.page_token);
         let (switch, host) = (request.switch_name.as_deref(), request.host_name.as_deref());
@@ -604,7 +595,7 @@ impl fabric_service_server::FabricService for Service {
         &self,
         request: Request<proto::CreateHostPortRequest>,
     ) -> Answer<proto::CreateHostPortResponse> {
-        let by = permit(&request, Permission::ChangeFabric)?;
+        let by = Identity::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
         let asked = asked("CreateHostPort", &id, &request, request.validate_only).by(by);
@@ -619,7 +610,7 @@ impl fabric_service_server::FabricService for Service {
         &self,
         request: Request<proto::UpdateHostPortRequest>,
     ) -> Answer<proto::UpdateHostPortResponse> {
-        let by = permit(&request, Permission::ChangeFabric)?;
+        let by = Identity::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
         let asked = asked("UpdateHostPort", &id, &request, request.validate_only).by(by);
@@ -636,7 +627,7 @@ impl fabric_service_server::FabricService for Service {
         &self,
         request: Request<proto::DeleteHostPortRequest>,
     ) -> Answer<proto::DeleteHostPortResponse> {
-        let by = permit(&request, Permission::ChangeFabric)?;
+        let by = Identity::of(&request);
         let mut request = request.into_inner();
         let id = std::mem::take(&mut request.request_id);
         let asked = asked("DeleteHostPort", &id, &request, request.validate_only).by(by);

@@ -1,5 +1,5 @@
 //! JSON on the API's port: each call of weft.v1 by the method and path that google.api.http gives it, through the same handlers
-//! as gRPC. A client beyond this machine is answered only with `api.insecure`; probes are answered to all.
+//! as gRPC, under the same rule of access; probes are answered to all.
 //!
 //! ```text
 //! a request:   guard (who may) -> route (which call) -> request (its message) -> call -> answer, or stream
@@ -35,6 +35,7 @@ use tower::ServiceExt;
 
 use self::guard::Guard;
 use self::route::{Found, Route, Routes};
+use super::access::Access;
 use super::refusal;
 use super::requests::Requests;
 use crate::config::Api;
@@ -65,7 +66,7 @@ impl Gateway {
     pub fn new(api: &Api, services: Router, requests: Requests, health: Health) -> Self {
         let inner = Inner {
             guard: Guard {
-                insecure: api.insecure,
+                access: Access::new(api),
                 hosts: api.hosts.clone(),
             },
             routes: Routes::of(PACKAGE),
@@ -100,6 +101,11 @@ impl Gateway {
             _ => {}
         }
         if let Err(status) = inner.guard.admit(&head) {
+            // Which call it would be is not looked at.
+            let method = "unknown".to_owned();
+            inner
+                .requests
+                .refused(method, status.code(), Instant::now());
             return answer::refusal(&status);
         }
         match (head.method.as_str(), head.uri.path()) {

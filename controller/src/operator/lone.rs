@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::http;
+use axum::middleware::{Next, from_fn};
 use hyper_util::rt::TokioIo;
 use prost::Message;
 use prost_types::FieldMask;
 use tokio::sync::mpsc;
+use tonic::service::Routes;
+use tonic::transport::server::TcpConnectInfo;
 use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
@@ -17,7 +21,10 @@ use weft_proto::v1::fabric_service_client::FabricServiceClient;
 use weft_proto::v1::watch_service_client::WatchServiceClient;
 use weft_store::{Applied, Batch, Change, Op, Replica};
 
-use super::services::{fabric, services, with_json};
+use super::services::{
+    at_leader, fabric, fabric_at_leader, replicas_at_leader, services, simulations_at_leader,
+    with_json,
+};
 use crate::config::Config;
 use crate::consensus;
 use crate::daemon::switches::led::{Led, Observed};
@@ -39,6 +46,8 @@ pub(crate) struct Lone {
     pub(crate) channel: Channel,
     /// What its port answers over HTTP.
     pub(crate) http: axum::Router,
+    /// What the replicas' own port answers, but for Raft.
+    pub(crate) raft: axum::Router,
     /// What it counts of that, and of gRPC.
     pub(crate) requests: Requests,
     pub(crate) consensus: consensus::Consensus,
@@ -85,11 +94,18 @@ impl Lone {
         let shared = Arc::new(shared);
         let (reloader, reloads) = Reloader::new(Arc::clone(&shared), None);
         let led = Led::new();
-        let services = services(&shared, &led, &Arc::new(reloader), fabric(&shared, &led));
+        let fabric = fabric(&shared, &led);
+        let raft = Routes::new(at_leader(&shared, &led))
+            .add_service(fabric_at_leader(&shared, &fabric))
+            .add_service(simulations_at_leader(&shared, &led))
+            .add_service(replicas_at_leader(&shared));
+        let services = services(&shared, &led, &Arc::new(reloader), fabric);
         let api = shared.config().api.clone();
         let requests = Requests::default();
         let port = with_json(services, requests.clone(), &api, shared.health.clone());
-        let http = port.clone().into_axum_router();
+        // A caller of a test that names no address is on this machine.
+        let port = port.into_axum_router().layer(from_fn(near));
+        let (port, http) = (Routes::from(port.clone()), port);
         let (near, far) = tokio::io::duplex(1 << 20);
         let arriving = tokio_stream::iter([Ok::<_, std::io::Error>(far)]);
         tokio::spawn(
@@ -110,6 +126,7 @@ impl Lone {
             watch: WatchServiceClient::new(channel.clone()),
             channel,
             http,
+            raft: raft.into_axum_router(),
             requests,
             consensus,
             led,
@@ -135,6 +152,7 @@ impl Lone {
             watch: self.watch.clone(),
             channel: self.channel.clone(),
             http: self.http.clone(),
+            raft: self.raft.clone(),
             requests: self.requests.clone(),
             consensus: self.consensus.clone(),
             led: self.led.clone(),
@@ -178,7 +196,7 @@ impl Lone {
         let request = http::Request::post(path)
             .version(http::Version::HTTP_2)
             .header("content-type", "application/grpc")
-            .body(axum::body::Body::from(body));
+            .body(Body::from(body));
         let answer = self.http.clone().oneshot(request.unwrap()).await.unwrap();
         Status::from_header_map(answer.headers()).unwrap()
     }
@@ -319,6 +337,17 @@ impl Lone {
         let names = page.hosts.into_iter().map(|host| host.name);
         Ok((names.collect(), page.next_page_token))
     }
+}
+
+/// Has a request come from this machine, unless it has an address.
+async fn near(mut request: http::Request<Body>, next: Next) -> http::Response<Body> {
+    if request.extensions().get::<TcpConnectInfo>().is_none() {
+        request.extensions_mut().insert(TcpConnectInfo {
+            local_addr: None,
+            remote_addr: Some(([127, 0, 0, 1], 4000).into()),
+        });
+    }
+    next.run(request).await
 }
 
 /// Makes declared what a batch of resources makes of it.

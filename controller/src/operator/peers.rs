@@ -9,7 +9,7 @@ use tonic::{Request, Response, Status};
 use weft_proto::v1::{self as proto, RefreshDirection, peer_service_server};
 
 use self::rows::Counted;
-use super::access::{Permission, permit};
+use super::access::Identity;
 use super::once::{self, Once, Turn};
 use super::page::{self, Page};
 use super::tables::Tables;
@@ -56,6 +56,7 @@ impl Service {
         name: &str,
         id: Option<RequestId>,
         command: Command,
+        by: Identity,
     ) -> Result<(), Status> {
         let shared = self.tables.shared();
         let reports = shared.reports();
@@ -69,6 +70,7 @@ impl Service {
         if self.done.begin(id, (*address, command))? == Turn::Again {
             return Ok(());
         }
+        tracing::info!(peer = %address, %by, "{}", described(command));
         let done = timeout(PATIENCE, shared.command(*address, command)).await;
         let refused = match done {
             Ok(Ok(())) => return Ok(()),
@@ -99,7 +101,6 @@ impl peer_service_server::PeerService for Service {
         &self,
         request: Request<proto::ListPeersRequest>,
     ) -> Answer<proto::ListPeersResponse> {
-        permit(&request, Permission::ReadPeers)?;
         let request = request.into_inner();
         let mut faults = InvalidFabric::default();
         let after = page::after(LIST, &request.page_token, &mut faults).map(str::to_owned);
@@ -123,7 +124,6 @@ impl peer_service_server::PeerService for Service {
         &self,
         request: Request<proto::GetPeerRequest>,
     ) -> Answer<proto::GetPeerResponse> {
-        permit(&request, Permission::ReadPeers)?;
         let name = request.into_inner().name;
         if name.is_empty() {
             return Err(refusal::field("name", "empty"));
@@ -146,12 +146,12 @@ impl peer_service_server::PeerService for Service {
         &self,
         request: Request<proto::ResetPeerRequest>,
     ) -> Answer<proto::ResetPeerResponse> {
-        permit(&request, Permission::ControlSessions)?;
+        let by = Identity::of(&request);
         let request = request.into_inner();
         let mut faults = InvalidFabric::default();
         let (name, id) = asked(&request.name, &request.request_id, &mut faults);
         refusal::check(&faults)?;
-        self.command(name, id, Command::Reset).await?;
+        self.command(name, id, Command::Reset, by).await?;
         let header = Some(self.tables.header(self.tables.revision().await?));
         Ok(Response::new(proto::ResetPeerResponse { header }))
     }
@@ -160,7 +160,7 @@ impl peer_service_server::PeerService for Service {
         &self,
         request: Request<proto::RefreshPeerRequest>,
     ) -> Answer<proto::RefreshPeerResponse> {
-        permit(&request, Permission::ControlSessions)?;
+        let by = Identity::of(&request);
         let request = request.into_inner();
         let mut faults = InvalidFabric::default();
         let (name, id) = asked(&request.name, &request.request_id, &mut faults);
@@ -174,9 +174,18 @@ impl peer_service_server::PeerService for Service {
             }
         };
         refusal::check(&faults)?;
-        self.command(name, id, command).await?;
+        self.command(name, id, command, by).await?;
         let header = Some(self.tables.header(self.tables.revision().await?));
         Ok(Response::new(proto::RefreshPeerResponse { header }))
+    }
+}
+
+/// Names what an operator asks for, for the log: whether it is done, the session's own line says.
+fn described(command: Command) -> &'static str {
+    match command {
+        Command::Reset => "reset of a session requested",
+        Command::RefreshIn => "routes of a peer requested again",
+        Command::RefreshOut => "routes to a peer requested again",
     }
 }
 

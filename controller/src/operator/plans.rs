@@ -7,7 +7,7 @@ use tonic::{Request, Response, Status};
 use weft_proto::v1::{self as proto, plan_service_server};
 
 use self::leader::Leader;
-use super::access::{Permission, permit};
+use super::access::Identity;
 use super::leader::Way;
 use super::page::{self, Page};
 use super::replicas::Addresses;
@@ -135,7 +135,6 @@ impl plan_service_server::PlanService for Service {
         &self,
         request: Request<proto::ListLeafPlansRequest>,
     ) -> Answer<proto::ListLeafPlansResponse> {
-        permit(&request, Permission::ReadPlans)?;
         let request = request.into_inner();
         let mut faults = InvalidFabric::default();
         let after = page::after_read(leaf::PLANS, &request.page_token, leaf::place, &mut faults);
@@ -164,7 +163,6 @@ impl plan_service_server::PlanService for Service {
         &self,
         request: Request<proto::GetLeafPlanRequest>,
     ) -> Answer<proto::GetLeafPlanResponse> {
-        permit(&request, Permission::ReadPlans)?;
         let request = request.into_inner();
         if let Ok(Leader::There(mut leader)) = leader::leader(&self.way)
             && let Some(answer) = leader::if_there(leader.get_leaf_plan(request.clone()).await)
@@ -184,7 +182,6 @@ impl plan_service_server::PlanService for Service {
         &self,
         request: Request<proto::ListLeafPlanDiffsRequest>,
     ) -> Answer<proto::ListLeafPlanDiffsResponse> {
-        permit(&request, Permission::ReadPlans)?;
         let request = request.into_inner();
         let mut faults = InvalidFabric::default();
         let after = page::after(leaf::DIFFS, &request.page_token, &mut faults);
@@ -208,7 +205,6 @@ impl plan_service_server::PlanService for Service {
         &self,
         request: Request<proto::GetLeafPlanDiffRequest>,
     ) -> Answer<proto::GetLeafPlanDiffResponse> {
-        permit(&request, Permission::ReadPlans)?;
         if let Leader::There(mut leader) = leader::leader(&self.way)? {
             return leader::answered(leader.get_leaf_plan_diff(request).await);
         }
@@ -225,7 +221,6 @@ impl plan_service_server::PlanService for Service {
         &self,
         request: Request<proto::ListSwitchAgentsRequest>,
     ) -> Answer<proto::ListSwitchAgentsResponse> {
-        permit(&request, Permission::ReadPlans)?;
         let request = request.into_inner();
         let mut faults = InvalidFabric::default();
         let after = page::after(AGENTS, &request.page_token, &mut faults);
@@ -252,7 +247,6 @@ impl plan_service_server::PlanService for Service {
         &self,
         request: Request<proto::GetSwitchAgentRequest>,
     ) -> Answer<proto::GetSwitchAgentResponse> {
-        permit(&request, Permission::ReadPlans)?;
         if let Leader::There(mut leader) = leader::leader(&self.way)? {
             return leader::answered(leader.get_switch_agent(request).await);
         }
@@ -279,7 +273,6 @@ impl plan_service_server::PlanService for Service {
         &self,
         request: Request<proto::ListLeafBalancesRequest>,
     ) -> Answer<proto::ListLeafBalancesResponse> {
-        permit(&request, Permission::ReadPlans)?;
         let request = request.into_inner();
         let mut faults = InvalidFabric::default();
         let after = page::after(BALANCES, &request.page_token, &mut faults);
@@ -301,7 +294,6 @@ impl plan_service_server::PlanService for Service {
         &self,
         request: Request<proto::GetLeafBalanceRequest>,
     ) -> Answer<proto::GetLeafBalanceResponse> {
-        permit(&request, Permission::ReadPlans)?;
         let (declared, _) = agreed::declared(&self.shared).await?;
         let leaf = balance::known(declared.topology(), &request.get_ref().leaf_name)?;
         let (modes, index) = balance::modes(&self.shared.consensus).await?;
@@ -315,7 +307,6 @@ impl plan_service_server::PlanService for Service {
         &self,
         request: Request<proto::GetJobPlanRequest>,
     ) -> Answer<proto::GetJobPlanResponse> {
-        permit(&request, Permission::ReadPlans)?;
         let request = request.into_inner();
         if let Ok(Leader::There(mut leader)) = leader::leader(&self.way)
             && let Some(answer) = leader::if_there(leader.get_job_plan(request.clone()).await)
@@ -347,7 +338,6 @@ impl plan_service_server::PlanService for Service {
         &self,
         request: Request<proto::ListJobPlansRequest>,
     ) -> Answer<proto::ListJobPlansResponse> {
-        permit(&request, Permission::ReadPlans)?;
         let request = request.into_inner();
         let asked = Asked::read(job::JOB_PLANS, &request.page_token, request.page_size)?;
         if let Ok(Leader::There(mut leader)) = leader::leader(&self.way)
@@ -362,7 +352,6 @@ impl plan_service_server::PlanService for Service {
         &self,
         request: Request<proto::ListJobFlowsRequest>,
     ) -> Answer<proto::ListJobFlowsResponse> {
-        permit(&request, Permission::ReadPlans)?;
         let request = request.into_inner();
         let asked = flows::Asked::read(&request)?;
         if let Ok(Leader::There(mut leader)) = leader::leader(&self.way)
@@ -396,7 +385,6 @@ impl plan_service_server::PlanService for Service {
         &self,
         request: Request<proto::ListLinkStatusesRequest>,
     ) -> Answer<proto::ListLinkStatusesResponse> {
-        permit(&request, Permission::ReadPlans)?;
         let request = request.into_inner();
         let asked = Asked::read(link::STATUSES, &request.page_token, request.page_size)?;
         if let Leader::There(mut leader) = leader::leader(&self.way)? {
@@ -410,7 +398,6 @@ impl plan_service_server::PlanService for Service {
         &self,
         request: Request<proto::GetLinkStatusRequest>,
     ) -> Answer<proto::GetLinkStatusResponse> {
-        permit(&request, Permission::ReadPlans)?;
         if let Leader::There(mut leader) = leader::leader(&self.way)? {
             return leader::answered(leader.get_link_status(request).await);
         }
@@ -427,7 +414,6 @@ impl plan_service_server::PlanService for Service {
         &self,
         request: Request<proto::ListPinsRequest>,
     ) -> Answer<proto::ListPinsResponse> {
-        permit(&request, Permission::ReadPlans)?;
         let asked = job::Asked::read(request.get_ref())?;
         let agreed = job::Agreed::look(&self.shared).await?;
         let index = agreed.index;
@@ -445,7 +431,6 @@ impl plan_service_server::PlanService for Service {
         &self,
         request: Request<proto::ListDecisionsRequest>,
     ) -> Answer<proto::ListDecisionsResponse> {
-        permit(&request, Permission::ReadPlans)?;
         let asked = decision::Asked::read(request.get_ref())?;
         let (measured, index) = asked.look(&self.shared).await?;
         let (decisions, next_page_token) = off_the_runtime(move || asked.page(&measured)).await?;
@@ -460,7 +445,7 @@ impl plan_service_server::PlanService for Service {
         &self,
         request: Request<proto::SetBalanceRequest>,
     ) -> Answer<proto::SetBalanceResponse> {
-        let by = permit(&request, Permission::ChangeBalance)?;
+        let by = Identity::of(&request);
         let (index, others) = balance::set(&self.shared, request.get_ref(), by).await?;
         Ok(Response::new(proto::SetBalanceResponse {
             header: Some(header::of(&self.shared, index)),

@@ -272,10 +272,10 @@ pub(super) fn endless_stream(limit: Duration) -> Status {
     refuse(Code::DeadlineExceeded, "STREAM_TOO_SLOW", &[], message)
 }
 
-/// JSON from beyond this machine, without `api.insecure`.
+/// A caller beyond this machine, without `api.insecure`.
 pub(super) fn insecure() -> Status {
-    let message = "JSON and the page are answered to this machine alone; `insecure = true` in [api] answers everybody, \
-        without encryption or a password";
+    let message = "this replica answers callers on its own machine alone; `insecure = true` under [api] in its file answers \
+        everybody, without encryption or a password";
     refuse(Code::PermissionDenied, "INSECURE", &[], message)
 }
 

@@ -9,6 +9,7 @@ use weft_proto::v1::{
     simulation_service_server, watch_service_server,
 };
 
+use super::access::{self, Access};
 use super::json::{self, Gateway};
 use super::plans::simulate;
 use super::replicas::Addresses;
@@ -106,10 +107,12 @@ fn addresses(shared: &Shared) -> Addresses {
     addresses.collect()
 }
 
-/// The services, counted, and JSON beside them at the same port.
+/// The services, behind the rule of access and counted, and JSON beside them at the same port.
 pub fn with_json(services: Routes, requests: Requests, api: &Api, health: Health) -> Routes {
     let counting = requests.clone();
-    let services = services.prepare().into_axum_router().layer(counting);
+    let access = axum::middleware::from_fn_with_state(Access::new(api), access::pass);
+    let services = services.prepare().into_axum_router();
+    let services = services.layer(access).layer(counting);
     let gateway = Gateway::new(api, services.clone(), requests, health);
     let both = services.fallback(move |request| gateway.clone().answer(request));
     Routes::from(both.layer(axum::middleware::from_fn(json::grpc_by_programs)))

@@ -26,7 +26,7 @@ use weft_proto::v1::{self as proto, watch_service_server};
 use self::filter::Filter;
 use self::routes::Routes;
 use self::unagreed::{Sources, Unagreed};
-use super::access::{Permission, permit};
+use super::access::{Identity, Permission};
 use super::tables::Tables;
 use super::{Answer, header, look, plans, refusal};
 use crate::consensus::Group;
@@ -125,19 +125,18 @@ struct Existing {
     measured: Measured,
 }
 
-/// Whether a client may hear what it asks for.
+/// Asks for the permissions that a watch needs besides the one of its method.
 fn permitted(request: &Request<proto::WatchRequest>) -> Result<(), Status> {
-    permit(request, Permission::ReadFabric)?;
-    let wanted = request.get_ref();
+    let (caller, wanted) = (Identity::of(request), request.get_ref());
     if wanted.routes.is_some() {
-        permit(request, Permission::ReadRoutes)?;
+        caller.permit(Permission::ReadRoutes)?;
     }
     if wanted.peers.is_some() {
-        permit(request, Permission::ReadPeers)?;
+        caller.permit(Permission::ReadPeers)?;
     }
     let planned = wanted.job_plans.is_some() || wanted.link_statuses.is_some();
     if wanted.pins.is_some() || wanted.decisions.is_some() || planned {
-        permit(request, Permission::ReadPlans)?;
+        caller.permit(Permission::ReadPlans)?;
     }
     Ok(())
 }

@@ -194,7 +194,7 @@ pub(super) async fn answered(
     let made = match wanted {
         Ok(Ok(wanted)) => match way.elsewhere() {
             Ok(None) => made(changes, wanted, by, &mut client).await,
-            Ok(Some(leader)) => handed_on(leader, wanted, &mut client).await,
+            Ok(Some(leader)) => handed_on(leader, wanted, by, &mut client).await,
             Err(refused) => Err(refused),
         },
         Ok(Err(refused)) => Err(refused),
@@ -209,12 +209,12 @@ pub(super) async fn answered(
 async fn handed_on(
     mut leader: FabricServiceClient<Channel>,
     wanted: Wanted,
+    by: Identity,
     client: &mut Client,
 ) -> Result<(), Status> {
     refusal::check(&wanted.faults)?;
-    let answer = leader
-        .apply_fabric(tokio_stream::iter(wanted.into_parts()))
-        .await;
+    let parts = by.hand_on(tokio_stream::iter(wanted.into_parts()));
+    let answer = leader.apply_fabric(parts).await;
     let mut answer = answer.map_err(leader::refused)?.into_inner();
     while let Some(part) = answer.message().await.map_err(leader::refused)? {
         client.tell(Ok(part)).await;

@@ -1,28 +1,27 @@
 //! Who may speak JSON to this port: a browser that a foreign page drives may not. Knows no call.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use axum::http::{HeaderMap, Method, Version, header, request::Parts};
 use tonic::Status;
-use tonic::transport::server::TcpConnectInfo;
 
+use super::super::access::{Access, Identity};
 use super::super::refusal;
 use crate::fabric::fact::InvalidFabric;
 
 /// What the port lets in.
 #[derive(Clone, Debug)]
 pub(super) struct Guard {
-    /// Clients beyond loopback are answered.
-    pub(super) insecure: bool,
+    /// Callers that are answered, over gRPC too.
+    pub(super) access: Access,
     /// Names that clients may call this replica by, beside its addresses and localhost.
     pub(super) hosts: Vec<String>,
 }
 
 impl Guard {
     pub(super) fn admit(&self, request: &Parts) -> Result<(), Status> {
-        if !self.insecure && !near(request) {
-            return Err(refusal::insecure());
-        }
+        self.access
+            .admit(Identity::connected(&request.extensions))?;
         let host = host(request);
         let is_ours = match &host {
             Some(host) => self.ours(host),
@@ -78,13 +77,6 @@ fn absolute(name: &str) -> &str {
 
 fn is_address(text: &str) -> bool {
     text.parse::<IpAddr>().is_ok()
-}
-
-/// Whether the client is on this machine; also where the connection is no socket.
-fn near(request: &Parts) -> bool {
-    let info = request.extensions.get::<TcpConnectInfo>();
-    let remote = info.and_then(TcpConnectInfo::remote_addr);
-    remote.is_none_or(|it: SocketAddr| it.ip().to_canonical().is_loopback())
 }
 
 /// What the client calls this replica.
