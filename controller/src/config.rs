@@ -91,10 +91,22 @@ pub struct Config {
 pub struct Api {
     /// Address and port of gRPC, JSON and the page.
     pub listen: SocketAddr,
-    /// JSON and the page are answered to clients beyond this machine too.
+    /// True if gRPC, JSON and the page are answered to clients beyond this machine too.
     pub insecure: bool,
     /// Names that such clients may call this replica by, beside its addresses.
     pub hosts: Vec<String>,
+}
+
+impl Api {
+    /// Returns true if no other machine reaches the port.
+    pub fn listens_on_loopback(&self) -> bool {
+        self.listen.ip().to_canonical().is_loopback()
+    }
+
+    /// Returns true if other machines reach the port and are answered, without encryption or a password.
+    pub fn is_exposed(&self) -> bool {
+        self.insecure && !self.listens_on_loopback()
+    }
 }
 
 /// This replica.

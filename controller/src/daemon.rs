@@ -39,7 +39,7 @@ use tonic_health::server::HealthReporter;
 use weft_proto::consensus::v1::consensus_server::ConsensusServer;
 use weft_store::{OpenError, Outcome, Replica};
 
-use crate::config::{Config, Remote};
+use crate::config::{Api, Config, Remote};
 use crate::consensus::{self, Command, Consensus, transport};
 use crate::ledger;
 use crate::monitoring;
@@ -338,12 +338,7 @@ fn serve_api(
         .add_service(reflection().build_v1().expect(described))
         .add_service(reflection().build_v1alpha().expect(described));
     let config = shared.config();
-    if config.api.insecure {
-        tracing::warn!(
-            address = %config.api.listen,
-            "api.insecure: whoever reaches this address may change everything, without encryption or a password"
-        );
-    }
+    warn_of_exposure(&config.api);
     let server = Server::builder()
         .accept_http1(true)
         .http2_keepalive_interval(Some(KEEPALIVE))
@@ -364,6 +359,22 @@ fn serve_api(
             tracing::error!(%error, "the API listener failed");
         }
     });
+}
+
+/// Warns at the start if the API listens beyond this machine: either everybody may change everything, or everybody is refused.
+fn warn_of_exposure(api: &Api) {
+    let address = api.listen;
+    if api.is_exposed() {
+        tracing::warn!(
+            %address,
+            "api.insecure = true: whoever reaches this address may change everything, without encryption or a password"
+        );
+    } else if !api.listens_on_loopback() {
+        tracing::warn!(
+            %address,
+            "api.insecure = false: calls from other machines are refused; set it to true, or api.listen to 127.0.0.1"
+        );
+    }
 }
 
 /// Asks the threads for signs of life, and reports which services answer, as grpc.health.v1 has it: those that need the other

@@ -1,7 +1,7 @@
 // The page: which view is shown, what keeps it current, and its frame.
 import { html, nothing, render } from "./lit-html.js";
 import { get, leafPlan, list, watch } from "./api.js";
-import { LINKS_MAX, SMALL_MAX, begunSnapshot, empty, follow, sharesByLeaf, wrong } from "./model.js";
+import { LINKS_MAX, SMALL_MAX, begunSnapshot, empty, exposed, follow, sharesByLeaf, wrong } from "./model.js";
 import { status } from "./status.js";
 import { peer, peers } from "./peers.js";
 import { glass } from "./glass.js";
@@ -95,6 +95,7 @@ const frame = (faults) => html`
         ? html`replica ${model.header?.replica_id ?? ""}, revision <span class="number">${model.header?.revision ?? ""}</span>`
         : model.heard ? html`cut off: ${model.whyNot}` : "connecting"}
     </p>
+    ${exposed(model.api) ? html`<p class="exposed">${exposed(model.api)}</p>` : nothing}
   </header>
   <main id="main" tabindex="-1">${shown()}</main>`;
 
@@ -205,6 +206,8 @@ async function look() {
     part("agents", all("/v1/switchAgents", "switch_agents")),
     part("duplicates", all("/v1/duplicateMacs", "duplicate_macs")),
     part("fabric", () => get("/v1/fabric")),
+    // The daemon's own tables come first: they are on the first page.
+    part("api", async () => (await get("/v1/config/values", { subject: "api", with_defaults: true })).values),
   ]);
   draw();
 }

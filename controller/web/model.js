@@ -3,7 +3,7 @@
 /** What is known before anything was heard. */
 export function empty() {
   return {
-    ...declared(), replicas: [], peers: [], agents: [], duplicates: [], vteps: [], fabric: undefined,
+    ...declared(), replicas: [], peers: [], agents: [], duplicates: [], vteps: [], fabric: undefined, api: [],
     // Which VTEPs are announced; undefined: not known yet.
     vtepAddresses: undefined,
     // Statuses of links, by name; undefined: not known yet, or more links than are asked for.
@@ -106,6 +106,15 @@ export function wrong(model) {
     add("This page", "warn", "This replica", `does not say its ${what}: ${error}`);
   }
   return found.sort((a, b) => SEVERITIES[a.level] - SEVERITIES[b.level]);
+}
+
+/** A warning of a port that listens beyond its machine, from the settings of the API. */
+export function exposed(api) {
+  const value = (key) => api.find((it) => it.key === key)?.value.replaceAll('"', "") ?? "";
+  const listen = value("listen");
+  if (!listen || /^(127\.|\[::1\]|\[::ffff:127\.)/.test(listen)) return undefined;
+  const insecure = value("insecure") === "true";
+  return `The API listens at ${listen} with insecure = ${insecure}: ${insecure ? "whoever reaches it may change everything, without encryption or a password." : "calls from other machines are refused."}`;
 }
 
 /** Adds links that are derated, and switches that are not heard. */

@@ -49,6 +49,7 @@ async function usable() {
   await says("4 of 4 established");
   say("all peers are established");
   await says("Host ports4");
+  await says("insecure = true: whoever reaches it may change everything");
   const { header } = await json(API, "/v1/replicas");
   await says(`replica ${header.replica_id}, revision`);
   say(`the page comes from replica ${header.replica_id}, ${header.leader_id === header.replica_id ? "which leads" : "which does not lead"}`);

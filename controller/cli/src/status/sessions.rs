@@ -2,9 +2,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures::future::join_all;
+use tokio::join;
 use weft_proto::v1::{self as proto, ReplicaRole, SessionState, Staleness};
 
 use super::{Part, Report};
@@ -12,7 +14,7 @@ use crate::config::replicas::{Compared, Difference};
 use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::{peer, replica, words};
+use crate::{config, peer, replica, words};
 
 /// Looks whether there is a leader, and every replica keeps up with it.
 pub(super) async fn replicas(report: &Report<'_>) -> Result<Part, Failure> {
@@ -23,7 +25,8 @@ pub(super) async fn replicas(report: &Report<'_>) -> Result<Part, Failure> {
         header.replace(page.header);
         Ok(page)
     };
-    let replicas = connection.every(ask, |_| ()).await?;
+    let (replicas, api) = join!(connection.every(ask, |_| ()), api(connection));
+    let replicas = replicas?;
     let header: proto::ResponseHeader = header.into_inner().unwrap_or_default();
     report.replica.set(header.replica_id);
     report
@@ -39,7 +42,37 @@ pub(super) async fn replicas(report: &Report<'_>) -> Result<Part, Failure> {
             .map_or_else(|| "none".to_owned(), |id| id.to_string()),
         words::or_dash(answering.and_then(|it| it.term))
     );
-    Ok(Part::new(summary, wrong))
+    let exposed = exposed(header.replica_id, &api);
+    Ok(Part::new(summary, wrong).noted(exposed.into_iter().collect()))
+}
+
+/// Settings of the API's port; none if the replica does not answer.
+async fn api(connection: &Connection) -> Vec<proto::ConfigValue> {
+    let request = proto::ListConfigValuesRequest {
+        subject: Some("api".to_owned()),
+        with_defaults: true,
+        ..proto::ListConfigValuesRequest::default()
+    };
+    // Tables of the daemon come first: they are on the first page.
+    let page = config::values(connection, request).await;
+    page.map(|page| page.rows).unwrap_or_default()
+}
+
+/// Warns of a replica whose API listens beyond its machine, without encryption or a password, or in vain.
+fn exposed(id: u64, api: &[proto::ConfigValue]) -> Option<String> {
+    let value = |key: &str| Some(api.iter().find(|it| it.key == key)?.value.trim_matches('"'));
+    let listen: SocketAddr = value("listen")?.parse().ok()?;
+    if listen.ip().to_canonical().is_loopback() {
+        return None;
+    }
+    let insecure = value("insecure")?;
+    let consequence = match insecure {
+        "true" => "whoever reaches it may change everything",
+        _ => "calls from other machines are refused",
+    };
+    Some(format!(
+        "replica {id}: the API listens at {listen} with insecure = {insecure}: {consequence}"
+    ))
 }
 
 /// Names what is wrong with replicas, a line for each fault.
@@ -190,6 +223,42 @@ mod tests {
     use prost_types::Timestamp;
 
     use super::*;
+
+    #[test]
+    fn an_api_beyond_this_machine_is_named() {
+        let exposed = |listen: &str, insecure: &str| {
+            let value = |(key, value): (&str, &str)| proto::ConfigValue {
+                key: key.to_owned(),
+                value: value.to_owned(),
+                ..proto::ConfigValue::default()
+            };
+            let listen = format!("\"{listen}\"");
+            exposed(
+                1,
+                &[("listen", &*listen), ("insecure", insecure)].map(value),
+            )
+        };
+        for (listen, insecure, expected) in [
+            ("127.0.0.1:7401", "true", None),
+            ("[::1]:7401", "true", None),
+            (
+                "0.0.0.0:7401",
+                "true",
+                Some("whoever reaches it may change everything"),
+            ),
+            (
+                "192.0.2.1:7401",
+                "false",
+                Some("calls from other machines are refused"),
+            ),
+        ] {
+            let expected = expected.map(|why| {
+                format!("replica 1: the API listens at {listen} with insecure = {insecure}: {why}")
+            });
+            assert_eq!(exposed(listen, insecure), expected);
+        }
+        assert_eq!(super::exposed(1, &[]), None, "an older release");
+    }
 
     #[test]
     fn a_replica_whose_log_nobody_reads_is_wrong_for_ten_minutes() {
