@@ -4,7 +4,7 @@
 mod display;
 mod notification;
 
-use crate::attribute::row::Row;
+use crate::attribute::row::{Row, code};
 use crate::family::Family;
 use crate::message::MessageKind;
 use crate::message::notification::Cease;
@@ -290,6 +290,8 @@ impl Fault {
             | Self::NlriType { .. }
             | Self::NlriLength { .. }
             | Self::NlriValue { .. } => Treatment::AttributeDiscard,
+            // Without its D-PATH a route may loop. draft-ietf-bess-evpn-ipvpn-interworking §4.2.
+            Self::AttributeValue { code: code::D_PATH } => Treatment::TreatAsWithdraw,
             Self::AttributeLength { code, .. } | Self::AttributeValue { code } => {
                 Row::of(*code).map_or(Treatment::AttributeDiscard, |row| row.malformed)
             }

@@ -79,7 +79,7 @@ fn pmsi() -> impl Strategy<Value = PmsiTunnel> {
     })
 }
 
-/// Codes between all those that are known, 23 and 40 with values that they can have.
+/// Codes between all those that are known, 23, 36, 39 and 40 with values that they can have.
 fn opaque_attributes() -> impl Strategy<Value = Vec<OpaqueAttribute>> {
     let codes = prop::sample::subsequence(
         vec![
@@ -91,6 +91,8 @@ fn opaque_attributes() -> impl Strategy<Value = Vec<OpaqueAttribute>> {
     (codes, values).prop_map(|(codes, values)| {
         let value = |code: u8, octets: Vec<u8>| match code {
             23 => Bytes::from_static(&[0, 8, 0, 3, 4, 1, 7, 0, 13, 0, 0]),
+            36 => Bytes::from_static(&[1, 0, 0, 0xfd, 0xe9, 0, 1, 70]),
+            39 => Bytes::from_static(&[0, 25, 70, 4, 192, 0, 2, 1, 0, 1, 0, 0]),
             40 => Bytes::from_static(&[1, 0, 7, 0, 0, 0, 0, 0, 0, 9]),
             _ => octets.into(),
         };

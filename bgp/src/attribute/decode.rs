@@ -167,7 +167,15 @@ impl Decoded {
             if flags & flag::OPTIONAL == 0 {
                 return fault(Fault::AttributeUnknown { code });
             }
-            self.carry(&attribute, flags & flag::TRANSITIVE != 0);
+            let mut carried = flags & flag::TRANSITIVE != 0;
+            // Passed on by default, to peers that read them: malformed ones are not. Without a message it is a stored path,
+            // which an earlier version may have taken.
+            let is_read = matches!(code, code::D_PATH | code::NEXT_HOP_CHARACTERISTICS);
+            if carried && is_read && body.is_some() {
+                let meaning = Fault::AttributeValue { code };
+                carried = tlv::check(code, attribute.value.clone().meaning(meaning))?;
+            }
+            self.carry(&attribute, carried);
             return Ok(());
         };
         // RFC 7606 §7.5, §7.9, §7.10.

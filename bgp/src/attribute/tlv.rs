@@ -13,6 +13,9 @@ use crate::wire::Reader;
 /// The attribute is malformed by its own RFC.
 pub(super) fn check(code: u8, mut value: Reader<'_>) -> Result<bool, DecodeError> {
     let mut good_inside = !value.is_empty();
+    if code == code::NEXT_HOP_CHARACTERISTICS {
+        next_hop(&mut value)?;
+    }
     while !value.is_empty() {
         match code {
             // Type and length of two octets. RFC 9012 §2, RFC 9552 §5.1.
@@ -39,12 +42,47 @@ pub(super) fn check(code: u8, mut value: Reader<'_>) -> Result<bool, DecodeError
                     return Err(malformed);
                 }
             }
+            // Code and length of two octets. draft-ietf-idr-nhc §2.1.
+            code::NEXT_HOP_CHARACTERISTICS => {
+                value.u16()?;
+                let length = value.u16()?;
+                value.take(length.into())?;
+            }
+            // A segment is a count of one octet, and domains of six octets with their SAFI.
+            // draft-ietf-bess-evpn-ipvpn-interworking §4.
+            code::D_PATH => {
+                let malformed = value.error(Fault::AttributeValue { code });
+                let domains = usize::from(value.u8()?);
+                if domains == 0 {
+                    return Err(malformed);
+                }
+                value.take(domains.saturating_mul(DOMAIN_OCTETS))?;
+            }
             _ => {
                 value.rest();
             }
         }
     }
     Ok(good_inside)
+}
+
+/// The next hop to which the characteristics belong: AFI, SAFI, and a length that a next hop can have, in front of the
+/// TLVs. draft-ietf-idr-nhc §2.1.
+fn next_hop(value: &mut Reader<'_>) -> Result<(), DecodeError> {
+    if value.is_empty() {
+        return Ok(());
+    }
+    value.u16()?;
+    value.u8()?;
+    let malformed = value.error(Fault::AttributeValue {
+        code: code::NEXT_HOP_CHARACTERISTICS,
+    });
+    let length = value.u8()?;
+    if !matches!(length, 4 | 12 | 16 | 24 | 32 | 48) {
+        return Err(malformed);
+    }
+    value.take(length.into())?;
+    Ok(())
 }
 
 /// Whether FRR 8.4.4 and GoBGP 3.10.0 take the attribute, which [`check`] took already. Measured with one UPDATE each: on
@@ -174,6 +212,9 @@ fn has_services(mut value: Reader<'_>) -> bool {
     next().unwrap_or(false)
 }
 
+/// Octets of a domain: its identifier of six octets, and its SAFI.
+const DOMAIN_OCTETS: usize = 7;
+
 #[cfg(test)]
 #[expect(clippy::indexing_slicing, reason = "a test may fail where it stands")]
 mod tests {
@@ -203,6 +244,65 @@ mod tests {
             let code = code::TUNNEL_ENCAPSULATION;
             assert_eq!(checked(code, value), expected, "{value:?}");
             assert_eq!(is_plain(code, value), plain, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn a_domain_path_is_segments_of_domains() {
+        let domain = [0, 0, 0xfd, 0xe9, 0, 1, 70];
+        let one = [&[1][..], &domain].concat();
+        let two = [&[2][..], &domain, &domain].concat();
+        let code = code::D_PATH;
+        assert_eq!(checked(code, &[]), Some(false));
+        for good in [&one[..], &two, &[&one[..], &two].concat()] {
+            assert_eq!(checked(code, good), Some(true), "{good:?}");
+        }
+        for bad in [
+            &[0][..],
+            &[1, 2],
+            &one[..7],
+            &[&two[..], &[0]].concat(),
+            &[&[255][..], &domain].concat(),
+        ] {
+            assert_eq!(checked(code, bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn characteristics_stand_behind_their_next_hop() {
+        let hop = [0, 25, 70, 4, 192, 0, 2, 1];
+        let code = code::NEXT_HOP_CHARACTERISTICS;
+        assert_eq!(checked(code, &[]), Some(false));
+        for tlvs in [&[][..], &[0, 1, 0, 0], &[0, 1, 0, 0, 0, 3, 0, 2, 7, 7]] {
+            let good = [&hop[..], tlvs].concat();
+            assert_eq!(checked(code, &good), Some(true), "{good:?}");
+        }
+        for bad in [
+            &[1, 2, 3, 4][..],
+            &hop[..7],
+            &[0, 25, 70, 5, 192, 0, 2, 1, 0],
+            &[&hop[..], &[0, 1, 0]].concat(),
+            &[&hop[..], &[0, 1, 0, 3, 7, 7]].concat(),
+        ] {
+            assert_eq!(checked(code, bad), None, "{bad:?}");
+        }
+    }
+
+    proptest::proptest! {
+        /// Whatever a peer sends under the codes that are passed on by default.
+        #[test]
+        fn no_octets_are_too_odd_to_be_checked(
+            at in 0..4_usize,
+            value in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..64),
+        ) {
+            let code = [
+                code::TUNNEL_ENCAPSULATION,
+                code::D_PATH,
+                code::NEXT_HOP_CHARACTERISTICS,
+                code::PREFIX_SID,
+            ][at];
+            let _taken = checked(code, &value);
+            let _plain = is_plain(code, &value);
         }
     }
 

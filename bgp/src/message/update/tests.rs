@@ -302,10 +302,11 @@ fn optional_transitive_attributes_are_carried_as_they_came() {
     let tunnel: &[u8] = &[0, 8, 0, 3, 4, 1, 7];
     let index: &[u8] = &[1, 0, 7, 0, 0, 0, 0, 0, 0, 9];
     let long = [9; 300];
+    let domains: &[u8] = &[1, 0, 0, 0xfd, 0xe9, 0, 1, 70];
     let list = [
         octets_of((0xdf, 200, &long)),
         octets_of((0xc0, 40, index)),
-        octets_of((0xe0, 36, &[1, 2])),
+        octets_of((0xe0, 36, domains)),
         octets_of((0xc0, 23, tunnel)),
         octets_of((0x80, 99, &[7])),
         octets_of((0x80, 26, &[1, 0, 3])),
@@ -321,7 +322,7 @@ fn optional_transitive_attributes_are_carried_as_they_came() {
     let expected: [(u8, bool, &[u8]); 5] = [
         (0, false, &[]),
         (23, false, tunnel),
-        (36, true, &[1, 2]),
+        (36, true, domains),
         (40, false, index),
         (200, false, &long),
     ];
@@ -351,10 +352,27 @@ fn optional_transitive_attributes_are_carried_as_they_came() {
     assert_eq!(codes, [0, 1, 2, 3, 5, 36, 40, 200, 23]);
 }
 
+/// RFC 7606 §2: without its D-PATH a route may loop; without its characteristics a next hop is one like any other. Of a
+/// transitive attribute nobody behind weft has to find out that it is malformed.
+#[test]
+fn attributes_that_pass_by_default_are_well_formed() {
+    for (code, expected) in [(36, TreatAsWithdraw), (39, AttributeDiscard)] {
+        let list = with((0xc0, code, &[1, 2, 3, 4]));
+        let update = Update::decode(&body(&list, NLRI), &IBGP).unwrap();
+        assert_eq!(update.treatment, Some(expected), "{code}");
+        assert_eq!(update.attributes.opaque, [], "{code}");
+        let none = with((0xc0, code, &[]));
+        let update = Update::decode(&body(&none, NLRI), &IBGP).unwrap();
+        assert_eq!(update.treatment, None, "{code}");
+        assert_eq!(update.attributes.opaque, [], "{code}");
+    }
+}
+
 #[test]
 fn attributes_beyond_the_bounds_of_a_path_are_dropped_and_counted() {
     let unknown = (100..130).flat_map(|code| octets_of((0xc0, code, &[1])));
-    let list: Vec<u8> = unknown.chain(with((0xc0, 36, &[1, 2]))).collect();
+    let domains = &[1, 0, 0, 0xfd, 0xe9, 0, 1, 70];
+    let list: Vec<u8> = unknown.chain(with((0xc0, 36, domains))).collect();
     let update = Update::decode(&body(&list, NLRI), &IBGP).unwrap();
     assert_eq!(update.treatment, None);
     assert_eq!(update.attributes.opaque.len(), 16);
