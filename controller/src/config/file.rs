@@ -231,6 +231,7 @@ pub(super) struct FileLimits {
     pub(super) macs_per_vni: Option<u64>,
     pub(super) ips_per_mac: Option<u64>,
     pub(super) attribute_octets: Option<u32>,
+    pub(super) attribute_octets_total: Option<u64>,
     pub(super) updates_per_sec: Option<u32>,
     pub(super) warn_percent: Option<u32>,
     pub(super) action: Option<String>,

@@ -358,6 +358,8 @@ pub struct Limits {
     pub ips_per_mac: Option<u64>,
     /// Octets of path attributes of one route.
     pub attribute_octets: u32,
+    /// Octets of path attributes of all routes, each counted as if no other had the same.
+    pub attribute_octets_total: Option<u64>,
     /// UPDATEs a second; the peer is read no faster.
     pub updates_per_sec: Option<NonZeroU32>,
     /// Share of a limit above which a warning is due: 1 to 100.
@@ -371,12 +373,13 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            routes: None,
+            routes: Some(ROUTES),
             families: BTreeMap::new(),
             types: BTreeMap::new(),
             macs_per_vni: None,
             ips_per_mac: None,
             attribute_octets: ATTRIBUTE_OCTETS,
+            attribute_octets_total: Some(ATTRIBUTE_OCTETS_TOTAL),
             updates_per_sec: None,
             warn_percent: 75,
             action: LimitAction::DropNew,
@@ -417,6 +420,11 @@ const BFD_INTERVAL: Duration = Duration::from_millis(300);
 const RESTART: Duration = Duration::from_secs(120);
 /// Longer than a replica takes to be back after its process was killed.
 const REDUNDANT_RESTART: Duration = Duration::from_secs(2);
+/// Routes of one peer: ten times those of the largest leaf of a fabric. A route server's peer with a full table needs a limit of
+/// its own. Beyond it routes are refused, see [`LimitAction`].
+const ROUTES: u64 = 200_000;
+/// Octets of the attributes of all routes of one peer: 320 for each of [`ROUTES`], and bearable on every replica.
+const ATTRIBUTE_OCTETS_TOTAL: u64 = 64 << 20;
 /// Several times what any fabric needs, and small enough that a million of them are not the end.
 const ATTRIBUTE_OCTETS: u32 = 16_384;
 /// A person may have to look at the peer first.

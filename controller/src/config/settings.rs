@@ -210,6 +210,7 @@ fn of_limits(limits: &Limits) -> Vec<Setting> {
         macs_per_vni,
         ips_per_mac,
         attribute_octets,
+        attribute_octets_total,
         updates_per_sec,
         warn_percent,
         action,
@@ -229,6 +230,10 @@ fn of_limits(limits: &Limits) -> Vec<Setting> {
         inbound("limits.macs_per_vni", macs_per_vni.unwrap_or(0)),
         inbound("limits.ips_per_mac", ips_per_mac.unwrap_or(0)),
         inbound("limits.attribute_octets", attribute_octets),
+        inbound(
+            "limits.attribute_octets_total",
+            attribute_octets_total.unwrap_or(0),
+        ),
         inbound(
             "limits.updates_per_sec",
             updates_per_sec.map_or(0, u32::from),

@@ -163,11 +163,16 @@ impl Wishes {
     }
 }
 
-/// The route targets of a path, each once unless the path says one twice.
+/// The route targets of a path, each once unless the path says one twice; of more than [`TARGETS_MAX`] the first. That is
+/// a function of the path, so that all replicas wish the same.
 fn targets(path: &Path<Route>) -> impl Iterator<Item = ExtendedCommunity> + '_ {
     let all = path.attributes.ext_communities.iter().copied();
     all.filter(|community| is_route_target(*community))
+        .take(TARGETS_MAX)
 }
+
+/// Route targets that count of one route: more than a leaf imports a route into. Each costs every replica an entry.
+const TARGETS_MAX: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -237,6 +242,22 @@ mod tests {
             .collect();
         all.sort_unstable();
         all
+    }
+
+    #[test]
+    fn a_route_with_very_many_targets_is_wished_for_by_some() {
+        let (mut wishes, mut routes, mut memberships) =
+            (Wishes::new(&LOCAL), Table::new(), Table::new());
+        let targets = (0..2_000).map(|number| ExtendedCommunity::route_target_as2(64_496, number));
+        let attributes = Attributes {
+            ext_communities: targets.collect(),
+            ..(*exporting(0)).clone()
+        };
+        routes.learn(&source(1), 0, route(1), Arc::new(attributes));
+        let mut now = |routes: &mut _, memberships: &mut _| turn(&mut wishes, routes, memberships);
+        assert_eq!(now(&mut routes, &mut memberships).len(), TARGETS_MAX);
+        routes.withdraw_peer(source(1).peer);
+        assert_eq!(now(&mut routes, &mut memberships), []);
     }
 
     #[test]

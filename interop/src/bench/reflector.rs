@@ -161,6 +161,7 @@ remote_asn = {ASN}
 route_reflector_client = true
 families = [\"l2vpn-evpn\"]
 hold_secs = {HOLD_SECS}
+limits = {{ routes = 0, attribute_octets_total = 0 }}
 [[bgp.listen_range]]
 prefix = \"{SPEAKERS}\"
 peer_group = \"leaves\"

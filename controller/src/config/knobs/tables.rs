@@ -170,6 +170,10 @@ impl FileLimits {
             }
         };
         change(&mut limits.routes, self.routes);
+        change(
+            &mut limits.attribute_octets_total,
+            self.attribute_octets_total,
+        );
         change(&mut limits.macs_per_vni, self.macs_per_vni);
         change(&mut limits.ips_per_mac, self.ips_per_mac);
         let families = [

@@ -21,6 +21,8 @@ pub enum Bound {
     MacsPerVni(u32),
     /// IP addresses of one MAC address, in this VNI.
     IpsPerMac(u32),
+    /// Octets of path attributes of all routes.
+    Octets,
 }
 
 /// A bound is near.
@@ -38,6 +40,7 @@ pub struct Warning {
 #[derive(Debug, Default)]
 pub struct Bounds {
     total: u64,
+    octets: u64,
     families: BTreeMap<Family, usize>,
     types: BTreeMap<u8, u64>,
     /// Bounds that were warned of, until they are well below again.
@@ -63,6 +66,24 @@ impl Bounds {
             limit.is_some_and(|limit| count >= limit).then_some(bound)
         };
         self.each(limits, family, route_type).find_map(full)
+    }
+
+    /// True if a value of `new` octets in place of one of `old` goes beyond the limit of octets.
+    pub fn overflows(&self, limits: &Limits, old: usize, new: usize) -> bool {
+        let after = self.resized(old, new);
+        let limit = limits.attribute_octets_total;
+        after > self.octets && limit.is_some_and(|limit| after > limit)
+    }
+
+    /// Counts a value of `new` octets in place of one of `old`. A route that comes or goes has none before or after.
+    pub fn resize(&mut self, old: usize, new: usize) {
+        self.octets = self.resized(old, new);
+    }
+
+    fn resized(&self, old: usize, new: usize) -> u64 {
+        let octets = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
+        let others = self.octets.saturating_sub(octets(old));
+        others.saturating_add(octets(new))
     }
 
     /// One route more is held; the bounds that came near by it.
@@ -131,6 +152,7 @@ impl Bounds {
                     Bound::Type(route_type) => Some(*route_type),
                     Bound::Routes
                     | Bound::Family(_)
+                    | Bound::Octets
                     | Bound::MacsPerVni(_)
                     | Bound::IpsPerMac(_) => None,
                 };
@@ -167,9 +189,14 @@ impl Bounds {
             let limit = limits.types.get(&route_type).copied();
             (Bound::Type(route_type), held, limit)
         });
-        [(Bound::Routes, self.total, limits.routes), of_family]
-            .into_iter()
-            .chain(of_type)
+        let octets = (Bound::Octets, self.octets, limits.attribute_octets_total);
+        [
+            (Bound::Routes, self.total, limits.routes),
+            of_family,
+            octets,
+        ]
+        .into_iter()
+        .chain(of_type)
     }
 }
 
@@ -182,6 +209,7 @@ impl Bound {
             Self::Type(_) => "limit of the route type",
             Self::MacsPerVni(_) => "limit of MACs in a VNI",
             Self::IpsPerMac(_) => "limit of IPs of a MAC",
+            Self::Octets => "limit of attribute octets",
         }
     }
 }
@@ -194,6 +222,7 @@ impl fmt::Display for Bound {
             Self::Type(route_type) => write!(f, "routes of type {route_type}"),
             Self::MacsPerVni(vni) => write!(f, "MACs in VNI {vni}"),
             Self::IpsPerMac(vni) => write!(f, "IPs of a MAC in VNI {vni}"),
+            Self::Octets => f.write_str("octets of attributes"),
         }
     }
 }

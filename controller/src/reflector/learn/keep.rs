@@ -13,6 +13,7 @@ use weft_bgp::nlri::route_target::Membership;
 use weft_evpn::Route;
 use weft_evpn::route::Opaque;
 
+use super::bounds::Bound;
 use super::fact::Fact;
 use super::hosts::Host;
 use super::inbound::Inbound;
@@ -182,7 +183,7 @@ impl AdjRibIn {
             learned.announced += 1;
             return;
         }
-        if !self.admit(&key, route, attributes, learned) {
+        if !self.admit(&key, value, route, attributes, learned) {
             return;
         }
         learned.announced += 1;
@@ -198,6 +199,7 @@ impl AdjRibIn {
     fn admit<N: Fact>(
         &mut self,
         key: &Bytes,
+        value: &Bytes,
         route: &N,
         attributes: &Attributes,
         learned: &mut Learned,
@@ -205,16 +207,22 @@ impl AdjRibIn {
         let (family, route_type) = (N::family(), route.evpn().map(Route::route_type));
         let limits = &self.policy.limits;
         let before = self.routes.get(key);
+        let (old, new) = (before.map_or(0, Bytes::len), value.len());
         let mut broken = None;
         if before.is_none() {
             broken = self.bounds.broken(limits, family, route_type);
-            if limits.action == LimitAction::Warn {
-                broken = None; // told of when it came near
-            }
-            if let Some(bound) = broken {
-                self.bounds.refused(bound, family);
-            }
         }
+        if broken.is_none() && self.bounds.overflows(limits, old, new) {
+            broken = Some(Bound::Octets);
+        }
+        if limits.action == LimitAction::Warn {
+            broken = None; // told of when it came near
+        }
+        if let Some(bound) = broken {
+            self.bounds.refused(bound, family);
+        }
+        // A host that has no room in its new place has left its old one; one that was not counted yet has not.
+        let was_counted = broken.is_some();
         if let (None, Some(evpn), true) = (broken, route.evpn(), self.hosts.is_counting()) {
             let old = before.and_then(|value| typed(key, value));
             let old = old.as_ref().map(|(route, attributes)| (route, attributes));
@@ -231,7 +239,7 @@ impl AdjRibIn {
         if let Some(bound) = broken {
             if before.is_some() {
                 // Where it was it is not any more, and where it is now there is no room.
-                self.forget(key, false, learned);
+                self.forget(key, was_counted, learned);
             }
             note(&mut learned.refused, bound.name(), 1);
             if self.policy.limits.action == LimitAction::Reset {
@@ -239,6 +247,7 @@ impl AdjRibIn {
             }
             return false;
         }
+        self.bounds.resize(old, new);
         if before.is_none() {
             let warnings = self.bounds.add(limits, family, route_type);
             learned.warned.extend(warnings);
@@ -269,6 +278,7 @@ impl AdjRibIn {
             return;
         };
         self.refresh.said(family, key);
+        self.bounds.resize(value.len(), 0);
         self.bounds.remove(&self.policy.limits, family, route_type);
         if is_host
             && self.hosts.is_counting()

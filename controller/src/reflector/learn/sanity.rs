@@ -38,6 +38,8 @@ pub struct Sanity {
     /// Next hops of the peer's own types 3 that are kept, committed or not.
     announced: HashMap<IpAddr, usize>,
     held: HashMap<Bytes, Held>,
+    /// Octets of their keys and values.
+    held_octets: usize,
     /// Keys of what is held back, by what it waits for.
     waiting: HashMap<Awaited, BTreeSet<Bytes>>,
     /// More were held back than there was room for.
@@ -82,6 +84,7 @@ impl Sanity {
             view: Arc::default(),
             announced: HashMap::default(),
             held: HashMap::default(),
+            held_octets: 0,
             waiting: HashMap::default(),
             forgot: false,
             news: Vec::new(),
@@ -128,7 +131,8 @@ impl Sanity {
     /// A route is held back for this rule, if there is room. What it waited for before it does not any more.
     pub fn hold(&mut self, key: Bytes, value: Bytes, rule: Rule, vtep: Option<IpAddr>) {
         self.release(&key);
-        if self.held.len() >= HELD_MAX {
+        let octets = self.held_octets + key.len() + value.len();
+        if self.held.len() >= HELD_MAX || octets > HELD_OCTETS_MAX {
             self.forgot = true;
             return;
         }
@@ -141,6 +145,7 @@ impl Sanity {
         };
         let waiting = self.waiting.entry(awaited).or_default();
         waiting.insert(key.clone());
+        self.held_octets = octets;
         self.held.insert(key, Held { value, awaited });
     }
 
@@ -152,6 +157,7 @@ impl Sanity {
         let Some(held) = self.held.remove(key) else {
             return false;
         };
+        self.held_octets -= key.len() + held.value.len();
         if let Some(waiting) = self.waiting.get_mut(&held.awaited) {
             waiting.remove(key);
             if waiting.is_empty() {
@@ -243,3 +249,34 @@ impl GuardView for Sanity {
 /// Routes held back per peer: enough for a leaf that says its hosts before its VTEP, and some 20 MB. More
 /// are forgotten, and asked for again when they might be kept.
 const HELD_MAX: usize = 1 << 16;
+/// Octets of their keys and values, as many as those of the routes that a peer may have by default.
+const HELD_OCTETS_MAX: usize = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use weft_bgp::peer::RouterId;
+
+    use super::*;
+
+    #[test]
+    fn long_attributes_that_are_held_back_have_a_bound() {
+        let mut sanity = Sanity::new(PeerId {
+            router_id: RouterId(1),
+            asn: 64_496,
+        });
+        let value = Bytes::from(vec![0; HELD_OCTETS_MAX / 2 - 1]);
+        let key = |number: u8| Bytes::copy_from_slice(&[number]);
+        let hold = |sanity: &mut Sanity, number| {
+            sanity.hold(key(number), value.clone(), Rule::Pmsi, None);
+        };
+        hold(&mut sanity, 1);
+        hold(&mut sanity, 2);
+        assert!(!sanity.take_forgot());
+        hold(&mut sanity, 3);
+        assert!(sanity.take_forgot());
+        assert_eq!(sanity.held_back(), 2);
+        assert!(sanity.release(&key(1)));
+        hold(&mut sanity, 3);
+        assert!(!sanity.take_forgot());
+    }
+}

@@ -20,6 +20,7 @@ use crate::config::{Guard, GuardMode, LimitAction, Limits, RouteTargetFilter};
 use sanity::FabricView;
 
 mod model;
+mod octets;
 
 const EVPN: Family = Family::L2VPN_EVPN;
 const PEER: PeerId = PeerId {
