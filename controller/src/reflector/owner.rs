@@ -122,12 +122,23 @@ pub enum Step {
     Done,
 }
 
-/// Address of the peer's live session at the replica that owns it, where that is another replica and another address: two
-/// devices have the same router id and AS, or one has sessions from two addresses. The one that is owned was first.
+/// Address of the device to which the peer's identity belongs, where a session from `address` is of another one: two devices
+/// have the same router id and AS, or one has sessions from two addresses. The one that is owned was first: by a live
+/// session at another replica, or by paths that are kept for its return.
 pub fn rival(replica: u64, address: IpAddr, agreed: &Agreed) -> Option<IpAddr> {
     let owner = agreed.owner.as_ref()?;
     let live = owner.replica != replica && agreed.sessions.contains(&owner.replica);
-    (live && owner.address != address).then_some(owner.address)
+    let is_rival = owner.address != address && (live || is_awaited(replica, agreed, owner));
+    is_rival.then_some(owner.address)
+}
+
+/// True while the peer is expected back at its last address, before any session of this replica: nobody else may take what
+/// is kept for it. Not once its paths are long-lived stale: the time that it asked for is over (RFC 4724 §4.2), and a
+/// device that comes with another address may be its successor.
+fn is_awaited(replica: u64, agreed: &Agreed, owner: &Owner) -> bool {
+    let retention = owner.retention.as_ref();
+    let in_time = retention.is_none_or(|retention| retention.phase == Phase::Graceful);
+    in_time && !agreed.sessions.contains(&replica)
 }
 
 /// Whether a session from `address` may be of another device than the one whose paths are there and that other replicas
@@ -734,7 +745,7 @@ mod tests {
         // The same one at another replica.
         assert_eq!(rival(3, first, &served), None);
         // It went, or it has moved to another address.
-        assert_eq!(rival(3, second, &owned_by(1, &[])), None);
+        assert_eq!(rival(3, second, &Agreed::default()), None);
         assert_eq!(rival(1, second, &served), None);
         let mut session = Session {
             established: true,
@@ -757,6 +768,38 @@ mod tests {
         ));
         session.clone = false;
         assert!(!is_stranger(3, first, &owned_by(1, &[2, 3])));
+    }
+
+    /// Its restart may be an attacker's chance: a session with its router id and AS from elsewhere would take its paths away,
+    /// and keep it out.
+    #[test]
+    fn the_identity_of_a_peer_that_restarts_belongs_to_its_address_for_its_restart_time() {
+        let (first, second) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
+        // Its replica died, or it restarts.
+        let mut away = owned_by(1, &[]);
+        for retention in [None, Some(Phase::Graceful), Some(Phase::LongLived)] {
+            let in_time = retention != Some(Phase::LongLived);
+            away.owner.as_mut().unwrap().retention = retention.map(|phase| Retention {
+                phase,
+                restart_secs: 120,
+                families: vec![(Family::L2VPN_EVPN, 3600)],
+            });
+            let mut session = Session {
+                established: true,
+                ..Session::default()
+            };
+            for replica in MEMBERS {
+                assert_eq!(rival(replica, first, &away), None, "the peer itself");
+                let expected = in_time.then_some(first);
+                assert_eq!(rival(replica, second, &away), expected, "{retention:?}");
+                session.clone = false;
+                let next = step(replica, &session, &away);
+                assert!(matches!(next, Step::Announce(_)), "{next:?}");
+                session.clone = true;
+                let next = step(replica, &session, &away);
+                assert_eq!(matches!(next, Step::Wait), in_time, "{next:?}");
+            }
+        }
     }
 
     /// RFC 4724 §4.2: what it did not keep goes at once, whether its absence was said or not.

@@ -988,9 +988,14 @@ mod tests {
         stake.agree(owned(&[1]));
         stake.go_on(BEGUN, &mut book);
         assert!(stake.is_done());
-        // The other one went: nothing is in the way.
+        // The other one is expected back.
         let (mut stake, mut book) = (second(), Book::default());
         stake.agree(owned(&[]));
+        stake.go_on(BEGUN, &mut book);
+        assert_eq!((stake.rival(), book.0.len()), (Some(rival), 0));
+        // The other one went: nothing is in the way.
+        let (mut stake, mut book) = (second(), Book::default());
+        stake.agree(Agreed::default());
         stake.go_on(BEGUN, &mut book);
         assert_eq!((stake.rival(), book.0.len()), (None, 1));
     }

@@ -1,7 +1,7 @@
 //! Two devices with one router id and AS, or one with sessions from two addresses: RFC 6286 §2.1 has a router id unique
 //! within its AS, and the facts know a peer by both. The session that was first is served, at whichever replica; any
-//! other is refused, by name, for as long as the first one lives. A device that restarts at another address has to wait
-//! for that too, and no longer.
+//! other is refused, by name, for as long as the first one lives or its paths are kept for its return, up to its restart
+//! time. A device that restarts at another address has to wait for that too, and no longer.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl Peer {
 
     fn say_rival(&mut self, peer: PeerId, rival: IpAddr) {
         let address = self.setup.address;
-        tracing::error!(peer = %address, %rival, id = %peer, "two peers have one router id and AS; the second one is refused");
+        tracing::error!(peer = %address, %rival, id = %peer, "the router id and AS belong to a peer at another address, which is served or expected back; this one is refused");
         let reason = format!("{rival} is {peer} already");
         self.grievance = Some(reason.clone());
         self.report.rival(rival);
@@ -56,7 +56,7 @@ impl Peer {
     }
 }
 
-/// Resolves when no session of `peer` from another address than this one is left, at any replica.
+/// Resolves when no session of `peer` from another address than this one is left, at any replica, and none is expected.
 async fn rival_gone(shared: Arc<Shared>, peer: PeerId, address: IpAddr) {
     let mut identities = shared.identities.subscribe();
     let mut agreed = shared.reflection.follow(peer).await;
