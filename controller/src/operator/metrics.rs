@@ -140,7 +140,11 @@ fn probe((is_well, reason): (bool, String)) -> Response {
 async fn page(State(sources): State<Sources>, headers: HeaderMap) -> Response {
     let topology = sources.led.topology();
     let look = move |reflector: &Reflector| Tables::of(reflector, topology.as_deref());
-    let tables = timeout(TABLES_PATIENCE, sources.shared.reflection.query(look));
+    let reflection = &sources.shared.reflection;
+    let tables = timeout(TABLES_PATIENCE, async {
+        let _place = reflection.place().await?;
+        reflection.query(look).await
+    });
     let tables = match tables.await {
         Ok(None) => return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response(),
         Ok(tables) => tables,

@@ -190,6 +190,11 @@ pub(super) fn too_many_applies(most: usize) -> Status {
     refuse(Code::ResourceExhausted, "TOO_MANY_APPLIES", &[], message)
 }
 
+pub(super) fn too_many_exports(most: usize) -> Status {
+    let message = format!("this replica is writing {most} export already; try again");
+    refuse(Code::ResourceExhausted, "TOO_MANY_EXPORTS", &[], message)
+}
+
 pub(super) fn too_many_simulations(most: usize) -> Status {
     let message = format!("this replica is simulating {most} plan already; try again");
     refuse(

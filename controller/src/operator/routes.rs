@@ -238,7 +238,8 @@ impl route_service_server::RouteService for Service {
         });
         let families: Vec<Family> = families.collect();
         refusal::check(&faults)?;
-        let parts = export::export(self.tables.shared(), families);
+        let place = self.tables.export()?;
+        let parts = export::export(self.tables.shared(), families, place);
         Ok(Response::new(Box::pin(parts)))
     }
 }

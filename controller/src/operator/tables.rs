@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 use weft_proto::v1::{Consistency, ResponseHeader};
 
@@ -15,8 +15,7 @@ use crate::speaker::Shared;
 /// The tables of this replica, as services read them.
 pub struct Tables {
     shared: Arc<Shared>,
-    /// Looks hold the reflector up: this many at a time.
-    looks: Semaphore,
+    exports: Arc<Semaphore>,
     kept: Arc<Kept>,
 }
 
@@ -25,7 +24,7 @@ impl Tables {
     pub fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
-            looks: Semaphore::new(LOOKS_MAX),
+            exports: Arc::new(Semaphore::new(EXPORTS_MAX)),
             kept: Arc::new(Kept::new()),
         }
     }
@@ -37,6 +36,15 @@ impl Tables {
     /// Long lists of them that clients read now.
     pub(super) fn kept(&self) -> &Arc<Kept> {
         &self.kept
+    }
+
+    /// A place for an export of whole tables, held until it ends.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED: all are taken.
+    pub(super) fn export(&self) -> Result<OwnedSemaphorePermit, Status> {
+        let place = Arc::clone(&self.exports).try_acquire_owned();
+        place.map_err(|_| refusal::too_many_exports(EXPORTS_MAX))
     }
 
     /// The header of an answer that is complete up to `revision`.
@@ -67,8 +75,8 @@ impl Tables {
         index: u64,
         look: impl Fn(&Reflector) -> T + Send + Clone + 'static,
     ) -> Result<T, Status> {
-        let look_permit = self.looks.acquire().await;
-        let _look = look_permit.map_err(|_| refusal::stopping())?;
+        let place = self.shared.reflection.place().await;
+        let _place = place.ok_or_else(refusal::stopping)?;
         look::at(&self.shared, index, look).await
     }
 
@@ -124,4 +132,24 @@ impl Tables {
     }
 }
 
-const LOOKS_MAX: usize = 2;
+/// Exports of whole tables at a time: each reads a table to its end, and a person or a timer wants one.
+const EXPORTS_MAX: usize = 1;
+
+#[cfg(test)]
+mod tests {
+    use tonic::Code;
+
+    use super::*;
+    use crate::speaker::peer::tests::shared;
+
+    #[tokio::test]
+    async fn one_export_at_a_time() {
+        let (shared, _store) = shared("[bgp]\nasn = 64496\n");
+        let tables = Tables::new(Arc::new(shared));
+        let first = tables.export().unwrap();
+        let second = tables.export().unwrap_err();
+        assert_eq!(second.code(), Code::ResourceExhausted);
+        drop(first);
+        assert!(tables.export().is_ok());
+    }
+}

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot, watch};
 use tokio::time::Instant;
 use weft_bgp::constrain::Interest;
 use weft_bgp::family::Family;
@@ -124,6 +124,7 @@ pub struct Reflection {
     news: Arc<News>,
     latency: Arc<Latency>,
     pulse: Arc<Pulse>,
+    places: Arc<Semaphore>,
 }
 
 impl Reflection {
@@ -185,6 +186,12 @@ impl Reflection {
         let query: Query = Box::new(move |reflector| drop(reply.send(look(reflector))));
         self.inputs.send(Input::Query(query)).await.ok()?;
         answer.await.ok()
+    }
+
+    /// Waits for a place to look at whole tables, which holds the thread up: dumps, lists and the metrics page share
+    /// [`LOOKS_MAX`] of them. `None` never comes, but by a daemon that stops.
+    pub async fn place(&self) -> Option<SemaphorePermit<'_>> {
+        self.places.acquire().await.ok()
     }
 
     /// Changes whenever a fact that is not a route, a VTEP or a session changed.
@@ -259,6 +266,7 @@ pub fn channel() -> (Reflection, Inbox) {
         news: Arc::clone(&news),
         latency: Arc::clone(&latency),
         pulse: Arc::clone(&pulse),
+        places: Arc::new(Semaphore::new(LOOKS_MAX)),
     };
     let inbox = Inbox {
         inbox,
@@ -659,6 +667,8 @@ impl Cached {
     }
 }
 
+/// Looks at whole tables at a time: they hold the thread up.
+const LOOKS_MAX: usize = 2;
 /// Entries and questions that wait for the thread; a full queue holds back the consensus thread's
 /// hand-over, not its heartbeats.
 const INPUTS_MAX: usize = 1024;

@@ -4,9 +4,10 @@
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 use weft_bgp::family::Family;
@@ -25,14 +26,20 @@ use crate::speaker::Shared;
 /// The file in parts.
 pub(super) type Export = ReceiverStream<Result<proto::ExportMrtResponse, Status>>;
 
-/// Begins an export of these families; of all if there are none.
-pub(super) fn export(shared: &Arc<Shared>, families: Vec<Family>) -> Export {
+/// Begins an export of these families; of all if there are none. It holds its place until it ends.
+pub(super) fn export(
+    shared: &Arc<Shared>,
+    families: Vec<Family>,
+    place: OwnedSemaphorePermit,
+) -> Export {
     let (parts, receiver) = mpsc::channel(PARTS_MAX);
     let shared = Arc::clone(shared);
     tokio::spawn(async move {
-        if let Err(status) = write(&shared, &families, &parts).await {
-            // Whoever asked may have gone.
-            let _ = parts.send(Err(status)).await;
+        let written = write(&shared, &families, &parts).await;
+        drop(place);
+        if let Err(status) = written {
+            // Whoever asked may have gone, or reads nothing.
+            let _ = parts.send_timeout(Err(status), PART_PATIENCE).await;
         }
     });
     ReceiverStream::new(receiver)
@@ -106,11 +113,14 @@ impl Dumping<'_> {
         let mut met = HashSet::new();
         let mut place = Some(0);
         while let Some(at) = place {
-            let page = self.shared.reflection.query(move |reflector| {
+            let reflection = &self.shared.reflection;
+            let look = reflection.place().await.ok_or_else(refusal::stopping)?;
+            let page = reflection.query(move |reflector| {
                 let (page, next) = table(reflector).page(at, PAGE);
                 (copies(page), next)
             });
             let (page, next) = page.await.ok_or_else(refusal::stopping)?;
+            drop(look);
             place = next;
             for paths in page.iter().filter(|paths| is_first(paths, &mut met)) {
                 self.records.destination(paths)?;
@@ -210,7 +220,7 @@ impl Write for Buffer {
 }
 
 async fn send(parts: &Parts, part: proto::ExportMrtResponse) -> Result<(), Status> {
-    let sent = parts.send(Ok(part)).await;
+    let sent = parts.send_timeout(Ok(part), PART_PATIENCE).await;
     sent.map_err(|_| Status::cancelled("nobody reads the file"))
 }
 
@@ -222,6 +232,8 @@ fn failed(error: Error) -> Status {
 const PAGE: usize = 1_000;
 /// Parts that wait for a slow reader.
 const PARTS_MAX: usize = 4;
+/// For so long a part waits for room: a reader that takes less than a part in it holds the only place for nothing.
+const PART_PATIENCE: Duration = Duration::from_secs(30);
 /// Below what gRPC takes in one message.
 const PART_OCTETS: usize = 1 << 20;
 
@@ -247,6 +259,18 @@ mod tests {
             addr: Ipv4Addr::from(0xcb00_7100 + number),
             len: 32,
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_export_that_nobody_reads_ends() {
+        let (parts, mut reader) = mpsc::channel(1);
+        let part = proto::ExportMrtResponse::default;
+        assert!(send(&parts, part()).await.is_ok());
+        let began = tokio::time::Instant::now();
+        assert!(send(&parts, part()).await.is_err());
+        assert_eq!(began.elapsed(), PART_PATIENCE);
+        assert!(reader.recv().await.is_some());
+        assert!(send(&parts, part()).await.is_ok());
     }
 
     #[test]
