@@ -14,7 +14,7 @@ use ipnet::IpNet;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
@@ -80,6 +80,7 @@ pub fn connections(
     commands: mpsc::Sender<Command>,
 ) -> impl Stream<Item = io::Result<Connection>> {
     let room = Room::default();
+    let mut lines = Lines::default();
     let connections = TcpListenerStream::new(listener).then(|connection| async {
         if let Err(error) = &connection {
             // No descriptors left, say: they come back when somebody goes.
@@ -89,7 +90,8 @@ pub fn connections(
         connection.ok()
     });
     connections.filter_map(move |connection| {
-        let admitted = connection.and_then(|stream| admit(stream, &allowed, &room, &commands));
+        let admitted =
+            connection.and_then(|stream| admit(stream, &allowed, &room, &commands, &mut lines));
         std::future::ready(admitted.map(Ok))
     })
 }
@@ -99,6 +101,7 @@ fn admit(
     allowed: &[IpNet],
     room: &Room,
     commands: &mpsc::Sender<Command>,
+    lines: &mut Lines,
 ) -> Option<Connection> {
     // Who is gone again already is not there.
     let address = stream.peer_addr().ok()?.ip().to_canonical();
@@ -115,11 +118,38 @@ fn admit(
             Some(Connection { stream, _place })
         }
         Err(refused) => {
-            tracing::warn!(?refused, "connection refused");
+            if let Some(unlogged) = lines.next(Instant::now()) {
+                tracing::warn!(?refused, unlogged, "connection refused");
+            }
             // A driver with a full queue does not need one more reason to be busy.
             let _full = commands.try_send(Command::Refused(refused));
             None
         }
+    }
+}
+
+/// Lines of the log about refused connections: strangers must not fill it.
+#[derive(Debug, Default)]
+struct Lines {
+    /// When the current second began, and lines since.
+    second: Option<(Instant, u32)>,
+    /// Refusals without a line since the last one that has one.
+    unlogged: u64,
+}
+
+impl Lines {
+    /// Returns how many refusals had no line before this one, if it has.
+    fn next(&mut self, now: Instant) -> Option<u64> {
+        let (began, lines) = match self.second {
+            Some((began, lines)) if now < began + SECOND => (began, lines),
+            Some(_) | None => (now, 0),
+        };
+        if lines >= LINES_MAX {
+            self.unlogged += 1;
+            return None;
+        }
+        self.second = Some((began, lines + 1));
+        Some(std::mem::take(&mut self.unlogged))
     }
 }
 
@@ -184,6 +214,10 @@ const CONNECTIONS_OF_ADDRESS_MAX: usize = CONNECTIONS_MAX / 2;
 /// After a connection that was not accepted: the next attempt may fail in the same way.
 const PAUSE: Duration = Duration::from_millis(100);
 
+const SECOND: Duration = Duration::from_secs(1);
+/// Lines a second about refused connections.
+const LINES_MAX: u32 = 10;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,6 +237,16 @@ mod tests {
         assert!(third.is_some() && room.take(address(2)).is_none());
         drop((second, third));
         assert!(room.0.lock().expect("no panic").is_empty());
+    }
+
+    #[test]
+    fn strangers_get_ten_lines_a_second_and_the_rest_is_counted() {
+        let (mut lines, begin) = (Lines::default(), Instant::now());
+        let mut at = |ms| lines.next(begin + Duration::from_millis(ms));
+        let logged = (0..999).filter_map(&mut at).collect::<Vec<_>>();
+        assert_eq!(logged, [0; 10]);
+        assert_eq!(at(1_000), Some(989));
+        assert_eq!(at(1_001), Some(0));
     }
 
     #[test]
