@@ -13,6 +13,7 @@ pub mod losses;
 pub mod offer;
 pub mod ownership;
 pub mod peer;
+mod places;
 pub mod refusal;
 pub mod reload;
 pub mod remembered;
@@ -49,6 +50,7 @@ use keys::{Keyring, Keys};
 use losses::Losses;
 use peer::command::{Command, Refused};
 use peer::{Peer, Setup, Word};
+use places::Places;
 use refusal::{Reason, Refusals};
 use reload::Reload;
 use report::{Facts, Report};
@@ -329,18 +331,27 @@ impl Speaker {
         bgp.dynamic_peers_max.saturating_sub(dynamic)
     }
 
-    /// Of the peers that have no session and whose task only remembers why, the first to begin that goes. False: there
-    /// is none.
+    /// A dynamic peer that needs its place for nothing goes. False: there is none.
     fn make_room(&self) -> bool {
         let mut entries = lock(&self.shared.entries);
-        let lingering = entries
-            .iter()
-            .filter_map(|(address, entry)| Some((entry.report.lingering_since()?, *address)));
-        let Some((_, address)) = lingering.min() else {
+        let Some(address) = places(&entries).to_give_up() else {
             return false;
         };
         // The task ends when nobody can reach it any more.
         entries.remove(&address).is_some()
+    }
+
+    /// Dynamic peers that say nothing go while places are scarce.
+    fn end_silent(&self) {
+        let (max, now) = (self.shared.config().bgp.dynamic_peers_max, Instant::now());
+        let mut entries = lock(&self.shared.entries);
+        for address in places(&entries).overdue(max, now) {
+            entries.remove(&address);
+            let noted = lock(&self.shared.refusals).note(Reason::NoOpen, now);
+            if let Some(unlogged) = noted {
+                tracing::warn!(peer = %address, unlogged, "connection closed: no OPEN within 10 s, and dynamic peers take more than half of bgp.dynamic_peers_max");
+            }
+        }
     }
 
     /// From now on another configuration holds. Every peer's task sees that by itself.
@@ -404,7 +415,10 @@ impl Speaker {
                 () = &mut stop => break,
                 Some((stream, from)) = incoming.recv() => self.hand_over(stream, from),
                 Some(reload) = reloads.recv() => self.reload(reload),
-                _ = audit.tick() => self.audit().await,
+                _ = audit.tick() => {
+                    self.end_silent();
+                    self.audit().await;
+                }
                 Some(ended) = self.peers.join_next() => match ended {
                     Ok(address) => self.ended(address),
                     Err(error) => tracing::error!(%error, "a peer's task failed"),
@@ -532,6 +546,11 @@ impl Speaker {
         });
         words
     }
+}
+
+fn places(entries: &BTreeMap<IpAddr, Entry>) -> Places {
+    let dynamic = entries.iter().filter(|(_, entry)| entry.dynamic);
+    Places::of(dynamic.map(|(address, entry)| (*address, &entry.report)))
 }
 
 async fn accept(listener: Arc<TcpListener>, accepted: mpsc::Sender<(TcpStream, SocketAddr)>) {

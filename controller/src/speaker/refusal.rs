@@ -29,7 +29,7 @@ pub enum Reason {
     Collision,
     /// A session of another BGP identifier is up at its address.
     OtherIdentifier,
-    /// Its first message is no OPEN, or comes too late, while a session is up.
+    /// Its first message is no OPEN, or comes too late, while a session is up or places are scarce.
     NoOpen,
     /// The sessions of the peer fail, and it connects too often.
     TooOften,

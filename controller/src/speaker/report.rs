@@ -110,6 +110,8 @@ pub struct Facts {
     pub rival: Option<IpAddr>,
     /// Since when its task has nothing to do but to remember how its sessions ended.
     pub lingering: Option<Instant>,
+    /// Since when its task has nothing but connections without a first message.
+    pub silent: Option<Instant>,
 }
 
 /// The two ends of a session, and the OPENs that it began with, headers included.
@@ -195,6 +197,7 @@ impl Report {
             saved: BTreeMap::new(),
             rival: None,
             lingering: None,
+            silent: None,
         };
         Self(Arc::new(Inner {
             messages: Tally::default(),
@@ -328,10 +331,17 @@ impl Report {
         self.lock().attempt_error = reason;
     }
 
-    /// The task has nothing to do but to remember, as of now; absent: it has.
-    pub fn lingering(&self, now: Option<Instant>) {
+    /// The task has nothing to do but to remember, as of `lingering`, or nothing but connections without a first message since
+    /// `silent`; absent: it has.
+    pub fn idle(&self, lingering: Option<Instant>, silent: Option<Instant>) {
         let mut facts = self.lock();
-        facts.lingering = now.map(|now| facts.lingering.unwrap_or(now));
+        facts.lingering = lingering.map(|now| facts.lingering.unwrap_or(now));
+        facts.silent = silent;
+    }
+
+    /// Since when it has only connections without a first message.
+    pub fn silent_since(&self) -> Option<Instant> {
+        self.lock().silent
     }
 
     /// Since when that is so.

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
 use weft_bgp::message::notification::Cease;
 use weft_bgp::session::DownReason;
 
@@ -50,12 +51,25 @@ impl Peer {
         self.lingers_until.take_if(|at| now() >= *at);
     }
 
-    /// Says whether the task does nothing but remember: it may have to make room for others.
+    /// Says whether the task does nothing but remember, or wait for a first message: it may have to make room for others.
     pub(super) fn report_lingering(&self) {
         let serves = self.stopping.is_some() || self.leaving;
+        let may_go = self.setup.dynamic && !serves;
         let is_idle = self.is_idle() && !self.is_waited_for();
-        let lingers = self.setup.dynamic && !serves && is_idle && self.remembers();
-        self.report.lingering(lingers.then(now));
+        let lingers = may_go && is_idle && self.remembers();
+        let silent = self.silent_since().filter(|_| may_go);
+        self.report.idle(lingers.then(now), silent);
+    }
+
+    /// When the first of its connections came, if none has said anything and nothing else of the peer is there.
+    fn silent_since(&self) -> Option<Instant> {
+        let mut connections = self.connections.iter().flatten();
+        let is_silent = self.ownership.is_none() && self.dialed_until.is_none();
+        if !is_silent || connections.clone().any(|connection| connection.spoke) {
+            return None;
+        }
+        let first = connections.next()?.opened;
+        Some(connections.fold(first, |first, other| first.min(other.opened)))
     }
 }
 

@@ -173,3 +173,30 @@ async fn who_is_only_remembered_makes_room_for_others() {
     let ended = speaker.peers.join_next().await.unwrap().unwrap();
     assert_eq!(ended, first);
 }
+
+/// A host that opens connections and says nothing must not keep others out.
+#[tokio::test(start_paused = true)]
+async fn who_says_nothing_makes_room_for_others() {
+    let config = CONFIG.replace("asn =", "dynamic_peers_max = 2\n    asn =");
+    let (shared, _store) = shared(&config);
+    let shared = Arc::new(shared);
+    let mut speaker = Speaker::new(Arc::clone(&shared));
+    let addresses = [1, 2, 3].map(|last| IpAddr::from([192, 0, 2, last]));
+    let has = |address: &IpAddr| lock(&shared.entries).contains_key(address);
+    let mut others = Vec::new();
+    for address in addresses {
+        let (ours, theirs) = pair();
+        speaker.hand_over(ours, SocketAddr::new(address, 179));
+        others.push(theirs);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(addresses.each_ref().map(has), [false, true, true]);
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    speaker.end_silent();
+    assert!(has(&addresses[1]), "not yet");
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    speaker.end_silent();
+    assert_eq!(addresses.each_ref().map(has), [false; 3]);
+    let refused: Vec<_> = shared.refusals().totals().collect();
+    assert_eq!(refused, [(Reason::NoOpen.label(), 2)]);
+}
