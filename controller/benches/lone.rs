@@ -1,7 +1,7 @@
 //! One weftd of this build, and speakers that announce type 2 routes to it.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -73,31 +73,43 @@ impl Drop for Daemon {
 }
 
 /// A session from an address of its own.
-#[expect(clippy::disallowed_methods, reason = "weftd takes a moment to listen")]
 pub(crate) fn speaker(number: u32, bgp: SocketAddr) -> TcpStream {
+    session(address(number).into(), address(number), bgp)
+}
+
+/// A session from an address, with a router id.
+#[expect(clippy::disallowed_methods, reason = "weftd takes a moment to listen")]
+pub(crate) fn session(from: IpAddr, router_id: Ipv4Addr, bgp: SocketAddr) -> TcpStream {
     let mut socket = loop {
-        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+        let socket = socket2::Socket::new(
+            socket2::Domain::for_address(bgp),
+            socket2::Type::STREAM,
+            None,
+        );
         let socket = socket.unwrap();
-        let from = SocketAddr::from((address(number), 0));
-        socket.bind(&from.into()).unwrap();
+        socket.bind(&SocketAddr::from((from, 0)).into()).unwrap();
         if socket.connect(&bgp.into()).is_ok() {
             break TcpStream::from(socket);
         }
         std::thread::sleep(Duration::from_millis(50));
     };
+    socket.write_all(&opening(router_id)).unwrap();
+    socket
+}
+
+/// OPEN and KEEPALIVE of a speaker, with a hold time of zero.
+pub(crate) fn opening(router_id: Ipv4Addr) -> Vec<u8> {
     let open = Message::Open(Open {
         asn: ASN,
         hold_secs: 0,
-        router_id: RouterId::from(address(number)),
+        router_id: RouterId::from(router_id),
         capabilities: vec![
             Capability::MultiProtocol(Family::L2VPN_EVPN),
             Capability::FourOctetAs(ASN),
         ],
     });
-    socket.write_all(&open.encode(&CONTEXT)).unwrap();
     let keepalive = Message::Keepalive.encode(&CONTEXT);
-    socket.write_all(&keepalive).unwrap();
-    socket
+    [open.encode(&CONTEXT), keepalive].concat()
 }
 
 /// Throws away what a speaker hears.
