@@ -177,19 +177,21 @@ const settle = timer(() => {
   draw();
 });
 
+/** Asks for a part of the model, and draws it. */
+async function part(name, question) {
+  try {
+    model[name] = await question();
+    delete model.failed[name];
+  } catch (error) {
+    if (model.connected) model.failed[name] = error.message;
+  }
+  draw();
+}
+
 /** Asks for what cannot be followed. */
 async function look() {
-  const part = async (name, question) => {
-    try {
-      model[name] = await question();
-      delete model.failed[name];
-    } catch (error) {
-      if (model.connected) model.failed[name] = error.message;
-    }
-  };
   const all = (path, field) => async () => (await list(path, field)).found;
   await Promise.all([
-    part("replicas", all("/v1/replicas", "replicas")),
     part("peers", async () => {
       const news = model.peerNews;
       const { found, header } = await list("/v1/peers", "peers");
@@ -233,7 +235,9 @@ addEventListener("hashchange", () => {
   if (before.view !== page.route.view || before.name !== page.route.name) document.getElementById("main")?.focus();
 });
 document.addEventListener("visibilitychange", () => {
-  if (!document.hidden) lookSoon();
+  if (document.hidden) return;
+  lookSoon();
+  lookAtReplicas();
 });
 document.getElementById("app").replaceChildren();
 watch({
@@ -261,6 +265,7 @@ watch({
   },
 });
 lookSoon();
+lookAtReplicas();
 draw();
 
 /** After an answer that took long, at most. */
@@ -268,3 +273,5 @@ const REST_MS_MAX = 15_000;
 /** Answers that are kept beside those of the view that is shown. */
 const ANSWERS_MAX = 32;
 const SETTLED_MS = 2_000;
+/** A fault is shown within 5 s, of which the replica takes 3 to see it. */
+const REPLICAS_MS = 1_500;

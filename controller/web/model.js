@@ -129,6 +129,12 @@ function wrongLinks(model, add) {
 }
 
 function wrongReplicas(model, add) {
+  const own = model.replicas.find((it) => it.id === model.answering);
+  if (own?.degraded_reason) {
+    // It hears of nobody: the fault is its own.
+    add("Replicas", "bad", `Replica ${own.id}`, own.degraded_reason, "#/status");
+    return;
+  }
   const leader = model.replicas.find((it) => it.role === "REPLICA_ROLE_LEADER");
   if (model.replicas.length && !leader) add("Replicas", "bad", "Replicas", "have no leader: nothing can be changed", "#/status");
   for (const replica of model.replicas) {
