@@ -175,7 +175,7 @@ impl evpn_service_server::EvpnService for Service {
         let segment = rows.into_iter().next();
         Ok(Response::new(proto::GetEthernetSegmentResponse {
             header: Some(self.tables.header(revision)),
-            resource: Some(found(segment, "esi", "Ethernet segment", esi)?),
+            resource: Some(found(segment, "esi", "Ethernet segment", esi, "route")?),
         }))
     }
 
@@ -260,7 +260,7 @@ impl evpn_service_server::EvpnService for Service {
         let (row, revision) = self.tables.look_indexed(index, look).await?;
         Ok(Response::new(proto::GetVniResponse {
             header: Some(self.tables.header(revision)),
-            resource: Some(found(row, "vni", "VNI", vni)?),
+            resource: Some(found(row, "vni", "VNI", vni, INCLUSIVE)?),
         }))
     }
 
@@ -303,7 +303,7 @@ impl evpn_service_server::EvpnService for Service {
         let (row, revision) = self.tables.look_indexed(index, look).await?;
         Ok(Response::new(proto::GetVtepResponse {
             header: Some(self.tables.header(revision)),
-            resource: Some(found(row, "address", "VTEP", address)?),
+            resource: Some(found(row, "address", "VTEP", address, INCLUSIVE)?),
         }))
     }
 
@@ -346,15 +346,23 @@ impl evpn_service_server::EvpnService for Service {
     }
 }
 
-/// What there is of this name.
-fn found<T>(row: Option<T>, field: &str, kind: &str, name: impl Display) -> Result<T, Status> {
+/// Returns the row of this name, or that no such `route` advertises it.
+fn found<T>(
+    row: Option<T>,
+    field: &str,
+    kind: &str,
+    name: impl Display,
+    route: &str,
+) -> Result<T, Status> {
     row.ok_or_else(|| {
         let name = name.to_string();
-        let reason = format!("no route tells of {kind} {name}");
+        let reason = format!("no {route} advertises {kind} {name}");
         refusal::missing_because(field, kind, &name, reason)
     })
 }
 
+/// A VTEP floods, and is in a VNI, by this route alone (RFC 7432 section 7.3).
+const INCLUSIVE: &str = "inclusive multicast route (type 3)";
 const NO_ADDRESS: &str = "not an IP address";
 const SEGMENTS: &str = "ethernet_segments";
 const HOSTS: &str = "host_addresses";

@@ -130,7 +130,10 @@ async fn a_name_of_two_words_may_be_two_arguments() {
 #[tokio::test]
 async fn a_vni_that_is_not_there_is_named() {
     let failure = typed(&["vni", "show", "7"]).await.1.unwrap_err();
-    assert_eq!(failure.to_string(), "vni: no route tells of VNI 7");
+    assert_eq!(
+        failure.to_string(),
+        "vni: no inclusive multicast route (type 3) advertises VNI 7"
+    );
 }
 
 #[tokio::test]
