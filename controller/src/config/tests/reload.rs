@@ -148,6 +148,7 @@ const LIMITS: &[(&str, &str, &str)] = &[
     ("macs_per_vni", "1", "2"),
     ("ips_per_mac", "1", "2"),
     ("attribute_octets", "256", "65535"),
+    ("attribute_octets_total", "1", "0"),
     ("updates_per_sec", "0", "1"),
     ("warn_percent", "1", "100"),
     ("action", "\"reset\"", "\"warn\""),
