@@ -312,7 +312,9 @@ impl evpn_server::EvpnService for Replica {
     }
 
     async fn get_vni(&self, _: Request<proto::GetVniRequest>) -> Answer<proto::GetVniResponse> {
-        Err(Status::not_found("vni: no inclusive multicast route (type 3) advertises VNI 7"))
+        Err(Status::not_found(
+            "vni: no inclusive multicast route (type 3) advertises VNI 7",
+        ))
     }
 
     async fn list_vteps(
