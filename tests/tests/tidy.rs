@@ -153,6 +153,7 @@ const BANNED: &[Banned] = &[
         except: &[
             "controller/agent/src/driver/clock.rs",
             "controller/agent/src/guardian.rs",
+            "controller/agent/src/listener.rs",
             "controller/bfd/src/service",
             "controller/cli/src",
             "controller/log/src",
