@@ -8,6 +8,7 @@ use hyper_util::rt::TokioIo;
 use prost::Message;
 use prost_types::FieldMask;
 use tokio::sync::mpsc;
+use tonic::transport::server::TcpConnectInfo;
 use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
@@ -89,7 +90,8 @@ impl Lone {
         let api = shared.config().api.clone();
         let requests = Requests::default();
         let port = with_json(services, requests.clone(), &api, shared.health.clone());
-        let http = port.clone().into_axum_router();
+        let near = axum::middleware::map_request(near_if_unknown);
+        let http = port.clone().into_axum_router().layer(near);
         let (near, far) = tokio::io::duplex(1 << 20);
         let arriving = tokio_stream::iter([Ok::<_, std::io::Error>(far)]);
         tokio::spawn(
@@ -319,6 +321,19 @@ impl Lone {
         let names = page.hosts.into_iter().map(|host| host.name);
         Ok((names.collect(), page.next_page_token))
     }
+}
+
+/// Requests that do not say so are from this machine.
+async fn near_if_unknown(
+    mut request: http::Request<axum::body::Body>,
+) -> http::Request<axum::body::Body> {
+    if request.extensions().get::<TcpConnectInfo>().is_none() {
+        request.extensions_mut().insert(TcpConnectInfo {
+            local_addr: None,
+            remote_addr: Some(([127, 0, 0, 1], 4000).into()),
+        });
+    }
+    request
 }
 
 /// Makes declared what a batch of resources makes of it.

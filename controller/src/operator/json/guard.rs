@@ -80,11 +80,11 @@ fn is_address(text: &str) -> bool {
     text.parse::<IpAddr>().is_ok()
 }
 
-/// Whether the client is on this machine; also where the connection is no socket.
+/// Returns true if the client is on this machine. A client whose address is unknown is not: a reset may hide it.
 fn near(request: &Parts) -> bool {
     let info = request.extensions.get::<TcpConnectInfo>();
     let remote = info.and_then(TcpConnectInfo::remote_addr);
-    remote.is_none_or(|it: SocketAddr| it.ip().to_canonical().is_loopback())
+    remote.is_some_and(|it: SocketAddr| it.ip().to_canonical().is_loopback())
 }
 
 /// What the client calls this replica.
