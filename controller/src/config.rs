@@ -327,6 +327,21 @@ impl Config {
         };
         Some(self.replica.listen.unwrap_or(address))
     }
+
+    /// Addresses that this replica dials other replicas from: its own among the replicas, then that of `replica.listen`. None where
+    /// both are names or unspecified.
+    pub fn raft_sources(&self) -> impl Iterator<Item = IpAddr> {
+        let mut own = self.replicas.iter();
+        let own = own.find(|member| member.id == self.replica.id);
+        let own = own.and_then(|own| match own.address {
+            Some(Remote::Address(address)) => Some(address),
+            Some(Remote::Name { .. }) | None => None,
+        });
+        let known = [own, self.replica.listen].into_iter().flatten();
+        known
+            .map(|address| address.ip())
+            .filter(|address| !address.is_unspecified())
+    }
 }
 
 fn written(text: &str, path: &Path) -> Result<File, ConfigError> {

@@ -31,9 +31,7 @@ use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
-use tokio_stream::wrappers::TcpListenerStream;
 use tonic::service::Routes;
-use tonic::transport::Server;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 use weft_proto::consensus::v1::consensus_server::ConsensusServer;
@@ -41,13 +39,18 @@ use weft_store::{OpenError, Outcome, Replica};
 
 use crate::config::{Api, Config, Remote};
 use crate::consensus::{self, Command, Consensus, transport};
+use crate::door::bounds::{API, RAFT, WINDOW};
+use crate::door::members::Members;
+use crate::door::refusals::Refusals;
+use crate::door::{self, Door};
 use crate::ledger;
 use crate::monitoring;
+use crate::operator::calls::Calls;
 use crate::operator::services::{
     AGREEING, ALONE, at_leader, fabric, fabric_at_leader, replicas_at_leader, services,
     simulations_at_leader, with_json,
 };
-use crate::operator::{arriving, fabric, metrics};
+use crate::operator::{fabric, metrics};
 use crate::reflector::thread::{self, Reflection};
 use crate::reflector::{Reflector, owner};
 use crate::speaker::reload::{self, Reloader};
@@ -174,7 +177,7 @@ async fn serve(config: Config, file: Option<PathBuf>, raft: &Handle) -> Result<(
     let (hangup, terminated) = signals()?;
     let listeners = Listeners::open(&config)?;
     let replica = open(&config)?;
-    let (queues, routes) = transport::queues(others(&config));
+    let (queues, routes) = transport::queues(others(&config), &transport::Sources::of(&config));
     let (reflection, inbox) = thread::channel();
     let counted = metrics::Counted::new();
     let view = replica.view();
@@ -196,13 +199,13 @@ async fn serve(config: Config, file: Option<PathBuf>, raft: &Handle) -> Result<(
         &stopped,
         listeners.api,
         &shared,
-        counted.requests.clone(),
+        &counted,
         &mut tasks,
     );
     serve_raft(
         &config,
         &stopped,
-        (listeners.raft, raft),
+        (listeners.raft, raft, counted.refusals.clone()),
         &shared,
         &led,
         &fabric,
@@ -245,6 +248,12 @@ fn others(config: &Config) -> impl Iterator<Item = (u64, Remote)> {
         .iter()
         .filter(|member| member.id != config.replica.id);
     others.filter_map(|member| Some((member.id, member.address.clone()?)))
+}
+
+/// Addresses of all replicas.
+fn addresses(config: &Config) -> Vec<Remote> {
+    let members = config.replicas.iter();
+    members.filter_map(|it| it.address.clone()).collect()
 }
 
 /// Resolves when the daemon must stop: on a signal, or with the failure of the reflector.
@@ -318,7 +327,7 @@ fn serve_api(
     stopped: &watch::Receiver<bool>,
     api: TcpListener,
     shared: &Arc<Shared>,
-    requests: metrics::Requests,
+    counted: &metrics::Counted,
     tasks: &mut Tasks,
 ) {
     let reflection = || {
@@ -339,21 +348,24 @@ fn serve_api(
         .add_service(reflection().build_v1alpha().expect(described));
     let config = shared.config();
     warn_of_exposure(&config.api);
-    let server = Server::builder()
+    let door = Door::new(API, counted.refusals.clone());
+    let server = door::server()
         .accept_http1(true)
-        .http2_keepalive_interval(Some(KEEPALIVE))
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
         // Until the answer begins: a request that does not end holds what it holds for no longer.
         .timeout(ANSWER_PATIENCE)
+        .layer(Calls::new(door.clone()).with_octets())
         .add_routes(with_json(
             services,
-            requests,
+            counted.requests.clone(),
             &config.api,
             shared.health.clone(),
         ));
     let done = until(stopped.clone());
     tasks.spawn("API listener", async move {
         let served = server
-            .serve_with_incoming_shutdown(arriving::connections(api), done)
+            .serve_with_incoming_shutdown(door.connections(api), done)
             .await;
         if let Err(error) = served {
             tracing::error!(%error, "the API listener failed");
@@ -470,7 +482,7 @@ fn serve_metrics(
 fn serve_raft(
     config: &Config,
     stopped: &watch::Receiver<bool>,
-    (listener, raft): (Option<TcpListener>, &Handle),
+    (listener, raft, refusals): (Option<TcpListener>, &Handle, Refusals),
     shared: &Arc<Shared>,
     led: &Led,
     fabric: &fabric::Service,
@@ -481,9 +493,14 @@ fn serve_raft(
     };
     let members = shared.members.clone();
     let inbound = transport::Inbound::new(config.replica.id, members, shared.consensus.commands());
-    let server = Server::builder()
+    let (addresses, follow) = Members::of(addresses(config));
+    tasks.spawn_on("addresses of replicas", raft, follow);
+    let door = Door::new(RAFT, refusals).only(addresses);
+    let server = door::server()
         .initial_stream_window_size(RAFT_WINDOW)
         .initial_connection_window_size(RAFT_WINDOW)
+        // Messages of Raft are bounded where they are read, and must not wait for calls.
+        .layer(Calls::new(door.clone()))
         .add_service(ConsensusServer::new(inbound))
         .add_service(at_leader(shared, led))
         .add_service(fabric_at_leader(shared, fabric))
@@ -493,7 +510,7 @@ fn serve_raft(
     let served = async move {
         // The runtime that serves it is the one that hears of its connections.
         let listener = TcpListener::from_std(listener.into_std()?)?;
-        let incoming = TcpListenerStream::new(listener);
+        let incoming = door.connections(listener);
         let served = server.serve_with_incoming_shutdown(incoming, done).await;
         served.map_err(std::io::Error::other)
     };
@@ -581,7 +598,6 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 const TRANSFER_EVERY: Duration = Duration::from_secs(10);
 /// The service of grpc.health.v1.
 const HEALTH: &str = "grpc.health.v1.Health";
-const KEEPALIVE: Duration = Duration::from_secs(10);
 /// The longest of JSON, a whole fabric: 30 s for its body, and a minute without a majority.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(120);
 const RAFT_WINDOW: u32 = 4 << 20;

@@ -2,12 +2,13 @@
 //!
 //! Facts are replicated by `weft-store`; everything else is derived from them here, the same on every
 //! replica. `reflector`, `fabric`, `balancer` and `southbound::{intent, reconcile}` are pure; sockets,
-//! clocks and threads are in `speaker`, `consensus`, `southbound::gribi`, `operator` and `daemon`.
+//! clocks and threads are in `speaker`, `consensus`, `southbound::gribi`, `door`, `operator` and `daemon`.
 
 pub mod balancer;
 pub mod config;
 pub mod consensus;
 pub mod daemon;
+pub mod door;
 pub mod fabric;
 pub mod ledger;
 pub mod monitoring;

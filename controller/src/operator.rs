@@ -10,7 +10,7 @@
 
 mod access;
 mod agreed;
-pub mod arriving;
+pub(crate) mod calls;
 pub mod config;
 pub mod evpn;
 pub mod fabric;

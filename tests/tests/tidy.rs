@@ -166,6 +166,7 @@ const BANNED: &[Banned] = &[
             "controller/src/daemon/switches/announced.rs",
             "controller/src/daemon/switches/led.rs",
             "controller/src/daemon/switches/telemetry.rs",
+            "controller/src/door",
             "controller/src/monitoring.rs",
             "controller/src/monitoring",
             "controller/src/operator",

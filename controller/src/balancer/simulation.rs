@@ -38,7 +38,8 @@ pub struct Weights {
 }
 
 /// Plans for a topology with its jobs. With a plan that is in force, links are seen as that sees them, and weights are compared
-/// with its; without, every link is up that nobody set down. `past` are the pins that stay where they can.
+/// with its; without, every link is up that nobody set down. `past` are the pins that stay where they can. `None`: it ended early,
+/// since nobody waits for it any more.
 ///
 /// # Errors
 /// The topology is no problem, or a solution does not pass the check: both are mistakes of ours.
@@ -46,7 +47,8 @@ pub fn simulate(
     in_force: Option<&Plan>,
     topology: &Topology,
     past: &Pins,
-) -> Result<Simulation, Rejected> {
+    is_awaited: &dyn Fn() -> bool,
+) -> Result<Option<Simulation>, Rejected> {
     let now = in_force.and_then(|plan| plan.solved.as_deref());
     let network = Arc::new(topology.clone());
     let solved = match now {
@@ -59,17 +61,27 @@ pub fn simulate(
             Solved::new(&inputs, Live::default(), Limits::default())?
         }
     };
-    Ok(Simulation {
-        weights: weights(&solved, now)?,
-        prediction: predict(&solved, topology, past),
-    })
+    let weights = weights(&solved, now, is_awaited)?;
+    if !is_awaited() {
+        return Ok(None);
+    }
+    let prediction = predict(&solved, topology, past, is_awaited);
+    let simulation = Simulation {
+        prediction,
+        weights,
+    };
+    Ok(is_awaited().then_some(simulation))
 }
 
 /// Solves leaf by leaf, and keeps no weights.
-fn weights(solved: &Solved, now: Option<&Solved>) -> Result<Weights, Rejected> {
+fn weights(
+    solved: &Solved,
+    now: Option<&Solved>,
+    is_awaited: &dyn Fn() -> bool,
+) -> Result<Weights, Rejected> {
     let now = now.filter(|now| now.is_named_as(solved));
     let mut made = Weights::default();
-    for leaf in solved.leaves() {
+    for leaf in solved.leaves().take_while(|_| is_awaited()) {
         let Some(solution) = solved.solution(leaf) else {
             continue;
         };

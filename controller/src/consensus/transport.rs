@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
@@ -17,7 +17,7 @@ use weft_proto::consensus::v1::consensus_server;
 use weft_proto::consensus::v1::{DeliverResponse, Envelope};
 
 use super::Command;
-use crate::config::Remote;
+use crate::config::{Config, Remote};
 use crate::daemon::resolver::Resolver;
 
 /// A message on its way to another replica.
@@ -29,12 +29,32 @@ pub struct Outbound {
     pub snapshot: bool,
 }
 
+/// Addresses that this replica dials other replicas from, the best one first: they take connections from addresses of replicas only.
+#[derive(Clone, Debug, Default)]
+pub struct Sources(Vec<IpAddr>);
+
+impl Sources {
+    /// Returns the addresses of this replica in its configuration.
+    pub fn of(config: &Config) -> Self {
+        Self(config.raft_sources().collect())
+    }
+
+    /// The first one that this host has now. `None`: the system chooses, as a network with address translation needs.
+    pub(crate) fn assigned(&self) -> Option<IpAddr> {
+        let mut addresses = self.0.iter().copied();
+        // No datagram is sent: only an address of this host can be bound.
+        addresses.find(|address| UdpSocket::bind((*address, 0)).is_ok())
+    }
+}
+
 /// The end of a queue that [`dial`] empties.
 pub struct Route {
     /// Raft id of the replica at the other end.
     to: u64,
     /// Where it listens.
     resolver: Resolver,
+    /// Where it is dialed from.
+    from: Sources,
     /// What it is to get.
     queue: mpsc::Receiver<Outbound>,
 }
@@ -42,8 +62,8 @@ pub struct Route {
 /// A queue towards each other replica, by its id.
 pub type Queues = BTreeMap<u64, mpsc::Sender<Outbound>>;
 
-/// Both ends of a queue towards each other replica.
-pub fn queues(others: impl Iterator<Item = (u64, Remote)>) -> (Queues, Vec<Route>) {
+/// Both ends of a queue towards each other replica, which is dialed from one of these addresses.
+pub fn queues(others: impl Iterator<Item = (u64, Remote)>, from: &Sources) -> (Queues, Vec<Route>) {
     let mut senders = BTreeMap::new();
     let mut routes = Vec::new();
     for (to, remote) in others {
@@ -53,6 +73,7 @@ pub fn queues(others: impl Iterator<Item = (u64, Remote)>) -> (Queues, Vec<Route
         routes.push(Route {
             to,
             resolver,
+            from: from.clone(),
             queue,
         });
     }
@@ -64,12 +85,13 @@ pub async fn dial(own: u64, route: Route, commands: mpsc::Sender<Command>) {
     let Route {
         to,
         mut resolver,
+        from,
         mut queue,
     } = route;
     // Address of the last stream, unless its machine has refused connections since.
     let mut reached = None;
     loop {
-        if let Some((address, channel)) = connect(&mut resolver).await {
+        if let Some((address, channel)) = connect(&mut resolver, &from).await {
             tracing::info!(replica = to, %address, "replica reached");
             stream(own, to, channel, &mut queue, &commands).await;
             tracing::warn!(replica = to, %address, "stream to replica ended");
@@ -88,7 +110,7 @@ pub async fn dial(own: u64, route: Route, commands: mpsc::Sender<Command>) {
         }
         let _ = commands.send(Command::Unreachable(to)).await;
         if let Some(address) = reached
-            && has_ended(&mut resolver, address).await
+            && has_ended(&mut resolver, &from, address).await
         {
             reached = None;
             tracing::warn!(replica = to, %address, "its machine refuses connections: taken for ended");
@@ -99,13 +121,14 @@ pub async fn dial(own: u64, route: Route, commands: mpsc::Sender<Command>) {
 }
 
 /// Dials the addresses of a replica, one after the other.
-async fn connect(resolver: &mut Resolver) -> Option<(SocketAddr, Channel)> {
+async fn connect(resolver: &mut Resolver, from: &Sources) -> Option<(SocketAddr, Channel)> {
     for address in resolver.addresses().await {
         // An address with a zone makes no URI.
         let Ok(endpoint) = Endpoint::from_shared(format!("http://{address}")) else {
             continue;
         };
         let endpoint = endpoint
+            .local_address(from.assigned())
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_nodelay(true)
             .http2_keep_alive_interval(KEEPALIVE)
@@ -122,10 +145,10 @@ async fn connect(resolver: &mut Resolver) -> Option<(SocketAddr, Channel)> {
 
 /// Returns true if connections are refused at each address that a replica has now. If the address where it was reached is
 /// not among them, the replica has moved, and may be starting there.
-async fn has_ended(resolver: &mut Resolver, reached: SocketAddr) -> bool {
+async fn has_ended(resolver: &mut Resolver, from: &Sources, reached: SocketAddr) -> bool {
     let addresses = resolver.addresses().await;
     for address in addresses {
-        if !refuses(*address).await {
+        if !refuses(*address, from).await {
             return false;
         }
     }
@@ -133,9 +156,20 @@ async fn has_ended(resolver: &mut Resolver, reached: SocketAddr) -> bool {
 }
 
 /// Returns true if connections are refused: no process listens there, or a firewall refuses them.
-async fn refuses(address: SocketAddr) -> bool {
-    let dialed = tokio::time::timeout(RETRY, TcpStream::connect(address)).await;
+async fn refuses(address: SocketAddr, from: &Sources) -> bool {
+    let dialed = tokio::time::timeout(RETRY, dialed(address, from)).await;
     matches!(dialed, Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused)
+}
+
+async fn dialed(to: SocketAddr, from: &Sources) -> std::io::Result<TcpStream> {
+    let socket = match to {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    if let Some(from) = from.assigned().filter(|it| it.is_ipv4() == to.is_ipv4()) {
+        socket.bind((from, 0).into())?;
+    }
+    socket.connect(to).await
 }
 
 async fn stream(
@@ -297,7 +331,8 @@ mod tests {
     /// The first two commands after a stream to `listener` ended.
     async fn said(listener: TcpListener, process_ends: bool) -> Vec<&'static str> {
         let address = listener.local_addr().unwrap();
-        let (mut senders, mut routes) = queues([(2, address.into())].into_iter());
+        let (mut senders, mut routes) =
+            queues([(2, address.into())].into_iter(), &Sources::default());
         let (commands, mut said) = mpsc::channel(16);
         let dialer = tokio::spawn(dial(1, routes.remove(0), commands));
         let _queue = senders.remove(&2).unwrap();
@@ -346,6 +381,7 @@ mod tests {
         let route = Route {
             to: 2,
             resolver: Resolver::by(name, Arc::new(look_up)),
+            from: Sources::default(),
             queue,
         };
         let (commands, _said) = mpsc::channel(16);
@@ -378,9 +414,25 @@ mod tests {
             let look_up = move |_: &str, _: u16| Ok::<_, std::io::Error>(answer.clone());
             let name = "weft-2.example.net:7400".parse().unwrap();
             let mut resolver = Resolver::by(name, Arc::new(look_up));
-            let said = has_ended(&mut resolver, reached).await;
+            let said = has_ended(&mut resolver, &Sources::default(), reached).await;
             assert_eq!(said, ended, "{known:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_replica_is_dialed_from_the_own_address_among_the_replicas() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let to = listener.local_addr().unwrap();
+        // The first one is not of this host.
+        let from = Sources(vec!["192.0.2.1".parse().unwrap(), [127, 0, 0, 2].into()]);
+        let (_senders, mut routes) = queues([(2, to.into())].into_iter(), &from);
+        let (commands, _said) = mpsc::channel(16);
+        let dialer = tokio::spawn(dial(1, routes.remove(0), commands));
+        let (_stream, remote) = listener.accept().await.unwrap();
+        assert_eq!(remote.ip(), from.0[1]);
+        dialer.abort();
+        let asked = dialed(to, &from).await.unwrap();
+        assert_eq!(asked.local_addr().unwrap().ip(), from.0[1]);
     }
 
     #[tokio::test]
@@ -388,7 +440,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         drop(listener);
-        let (_senders, mut routes) = queues([(2, address.into())].into_iter());
+        let (_senders, mut routes) = queues([(2, address.into())].into_iter(), &Sources::default());
         let (commands, mut said) = mpsc::channel(16);
         let dialer = tokio::spawn(dial(1, routes.remove(0), commands));
         for _ in 0..2 {

@@ -45,6 +45,11 @@ impl Resolver {
         }
     }
 
+    /// Addresses of the last look-up that found one.
+    pub(crate) fn known(&self) -> &[SocketAddr] {
+        &self.known
+    }
+
     /// Addresses to dial, the best one first. If the look-up fails or takes more than [`LOOK_UP_MAX`], the addresses are those of
     /// the last one that succeeded: the DNS may be behind the network that weft serves. Empty: none ever did.
     pub(crate) async fn addresses(&mut self) -> &[SocketAddr] {

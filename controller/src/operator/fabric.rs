@@ -20,6 +20,7 @@ use super::page::{self, Page};
 use super::replicas::Addresses;
 use super::{Answer, refusal};
 use crate::daemon::switches::led::Led;
+use crate::door::octets::Held;
 use crate::fabric::fact::{Fact, HostName, InvalidFabric, Kind, Resource};
 use crate::fabric::topology::{Change, Topology};
 use crate::speaker::Shared;
@@ -299,13 +300,21 @@ impl fabric_service_server::FabricService for Service {
         request: Request<Streaming<proto::ApplyFabricRequest>>,
     ) -> Answer<BoxStream<proto::ApplyFabricResponse>> {
         let by = Identity::of(&request);
+        let held = request.extensions().get::<Arc<Held>>().cloned();
+        let mut parts = request.into_inner();
+        // A client that sends nothing holds no place.
+        let first = apply::part(&mut parts).await?;
         let place = Arc::clone(&self.applying).try_acquire_owned();
         let place = place.map_err(|_| refusal::too_many_applies(APPLYING_MAX))?;
+        // From now on this place is its bound.
+        if let Some(held) = held {
+            held.release();
+        }
         let (changes, way) = (Arc::clone(&self.changes), Arc::clone(&self.way));
         let (answers, told) = mpsc::channel(ANSWERS_MAX);
         // A client that goes away leaves nothing half done.
         self.runtime.spawn(async move {
-            apply::answered(&changes, &way, request.into_inner(), by, answers).await;
+            apply::answered(&changes, &way, (first, parts), by, answers).await;
             drop(place);
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(told))))

@@ -23,7 +23,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{Request, Response, StatusCode, Version, header::ORIGIN, request::Parts};
+use axum::http::{
+    HeaderMap, Request, Response, StatusCode, Version, header::ORIGIN, request::Parts,
+};
 use axum::middleware::Next;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -40,6 +42,8 @@ use super::refusal;
 use super::requests::Requests;
 use crate::config::Api;
 use crate::daemon::health::{Health, Verdict};
+use crate::door::bounds::PART_PATIENCE;
+use crate::door::octets::Held;
 use crate::fabric::fact::InvalidFabric;
 
 /// Answers JSON.
@@ -83,7 +87,7 @@ impl Gateway {
 
     /// Answers whatever is no call of gRPC.
     pub async fn answer(self, request: Request<Body>) -> Response<Body> {
-        if guard::media_type(request.headers()).starts_with("application/grpc") {
+        if is_grpc(request.headers()) {
             // A call that no service has is counted with the others.
             return match self.inner.services.clone().oneshot(request).await {
                 Ok(answer) => answer,
@@ -187,19 +191,22 @@ impl Inner {
         {
             query = with_revision(&query, last);
         }
-        let held = match method.is_client_streaming() {
-            true => Some(
-                self.long_bodies
-                    .try_acquire()
-                    .map_err(|_| refusal::busy())?,
-            ),
-            false => None,
+        let is_long = method.is_client_streaming();
+        let (first, body) = begun(body).await?;
+        // A client that sends nothing holds no place.
+        let held = if is_long {
+            let place = self.long_bodies.try_acquire();
+            let place = place.map_err(|_| refusal::busy())?;
+            // From now on this place is its bound.
+            if let Some(held) = head.extensions.get::<Arc<Held>>() {
+                held.release();
+            }
+            Some(place)
+        } else {
+            None
         };
-        let longest = match method.is_client_streaming() {
-            false => BODY_MAX,
-            true => LONG_BODY_MAX,
-        };
-        let body = timeout(BODY_PATIENCE, whole(body, longest)).await;
+        let longest = if is_long { LONG_BODY_MAX } else { BODY_MAX };
+        let body = timeout(BODY_PATIENCE, whole(first, body, longest)).await;
         let body = body.map_err(|_| refusal::slow())??;
         let read = || request::read(route, fields, &query, &body, faults);
         let message = match body.len() > BODY_MAX {
@@ -241,19 +248,57 @@ fn streams(method: &MethodDescriptor) -> bool {
     method.is_server_streaming() && !method.is_client_streaming()
 }
 
+/// The first octets of a body, and the body without them.
+async fn begun(mut body: Body) -> Result<(Bytes, Body), Status> {
+    let first = timeout(PART_PATIENCE, next(&mut body)).await;
+    let first = first.map_err(|_| refusal::slow_part(PART_PATIENCE))??;
+    Ok((first.unwrap_or_default(), body))
+}
+
 /// A body as a whole.
-async fn whole(mut body: Body, longest: usize) -> Result<Bytes, Status> {
+async fn whole(first: Bytes, mut body: Body, longest: usize) -> Result<Bytes, Status> {
     let mut octets = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Status::cancelled("the body does not end"))?;
-        if let Ok(data) = frame.into_data() {
-            if octets.len() + data.len() > longest {
-                return Err(refusal::too_long(longest));
-            }
-            octets.extend_from_slice(&data);
+    let mut part = Some(first);
+    while let Some(data) = part {
+        if octets.len() + data.len() > longest {
+            return Err(refusal::too_long(longest));
         }
+        octets.extend_from_slice(&data);
+        part = next(&mut body).await?;
     }
     Ok(octets.freeze())
+}
+
+/// The next octets of a body; `None` at its end.
+async fn next(body: &mut Body) -> Result<Option<Bytes>, Status> {
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(unread)?;
+        match frame.into_data() {
+            Ok(data) if data.is_empty() => {}
+            Ok(data) => return Ok(Some(data)),
+            Err(_trailers) => {}
+        }
+    }
+    Ok(None)
+}
+
+/// Why a body was not read: weft refused it, or its client has gone.
+fn unread(error: axum::Error) -> Status {
+    let error = error.into_inner().downcast::<Status>();
+    error.map_or_else(
+        |_| Status::cancelled("the body does not end"),
+        |status| *status,
+    )
+}
+
+/// Returns true if a request is a call of gRPC.
+pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
+    guard::media_type(headers).starts_with("application/grpc")
+}
+
+/// A refusal, as JSON.
+pub(super) fn refusal(status: &Status) -> Response<Body> {
+    answer::refusal(status)
 }
 
 /// A query that goes on after a revision, whatever it said of it before.

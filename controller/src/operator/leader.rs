@@ -1,6 +1,7 @@
 //! The way to the leader, over the replicas' own port, for what only it knows. Knows no call.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -9,14 +10,15 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::refusal;
 use super::replicas::Addresses;
+use crate::consensus::transport::Sources;
 use crate::speaker::Shared;
 
 /// The way to the leader.
 pub(super) struct Way {
     shared: Arc<Shared>,
     addresses: Arc<Addresses>,
-    /// By address.
-    channels: Mutex<BTreeMap<String, Channel>>,
+    /// By address, and by the address that it is dialed from.
+    channels: Mutex<BTreeMap<(String, Option<IpAddr>), Channel>>,
     /// How long an answer may take.
     patience: Duration,
 }
@@ -60,13 +62,16 @@ impl Way {
     }
 
     fn channel(&self, address: &str) -> Result<Channel, Status> {
+        let from = Sources::of(&self.shared.config()).assigned();
+        let key = (address.to_owned(), from);
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(channel) = channels.get(address) {
+        if let Some(channel) = channels.get(&key) {
             return Ok(channel.clone());
         }
         let endpoint = Endpoint::from_shared(format!("http://{address}"));
         let endpoint = endpoint.map_err(|_| refusal::defect())?;
         let channel = endpoint
+            .local_address(from)
             .connect_timeout(PATIENCE)
             // An answer in parts has no other end if the leader's machine goes.
             .http2_keep_alive_interval(KEEPALIVE)
@@ -74,7 +79,7 @@ impl Way {
             .keep_alive_while_idle(true)
             .timeout(self.patience)
             .connect_lazy();
-        channels.insert(address.to_owned(), channel.clone());
+        channels.insert(key, channel.clone());
         Ok(channel)
     }
 }

@@ -30,11 +30,16 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 use tokio::net::TcpListener;
 use tokio::time::{Instant, timeout};
+use tonic::service::Routes;
 
+use super::calls::Calls;
 use super::preference::Weight;
 pub use super::requests::Requests;
 use crate::daemon::health::Verdict;
 use crate::daemon::switches::led::Led;
+use crate::door::bounds::{METRICS, WINDOW};
+use crate::door::refusals::Refusals;
+use crate::door::{self, Door};
 use crate::fabric::topology::{Role, Switch, Topology};
 use crate::ledger::Phase;
 use crate::reflector::Reflector;
@@ -53,6 +58,8 @@ pub struct Counted {
     pub leader_changes: Counter,
     /// Calls of the API.
     pub requests: Requests,
+    /// Connections and calls that doors refused.
+    pub refusals: Refusals,
 }
 
 impl Counted {
@@ -65,6 +72,7 @@ impl Counted {
             proposals_pending: Gauge::default(),
             leader_changes: Counter::default(),
             requests: Requests::default(),
+            refusals: Refusals::default(),
         }
     }
 
@@ -103,10 +111,16 @@ pub async fn serve(
     sources: Sources,
     stop: impl Future<Output = ()> + Send + 'static,
 ) {
-    if let Err(error) = axum::serve(listener, router(sources))
-        .with_graceful_shutdown(stop)
-        .await
-    {
+    let door = Door::new(METRICS, sources.counted.refusals.clone());
+    let served = door::server()
+        .accept_http1(true)
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
+        .timeout(ANSWER_PATIENCE)
+        .layer(Calls::new(door.clone()))
+        .add_routes(Routes::from(router(sources)))
+        .serve_with_incoming_shutdown(door.connections(listener), stop);
+    if let Err(error) = served.await {
         tracing::error!(%error, "the metrics listener failed");
     }
 }
@@ -164,6 +178,7 @@ async fn page(State(sources): State<Sources>, headers: HeaderMap) -> Response {
     switches::register(&mut registry, &sources.led);
     links::register(&mut registry, &sources.led);
     sources.counted.requests.register(&mut registry);
+    sources.counted.refusals.register(&mut registry);
     let dropped: Counter = Counter::default();
     dropped.inc_by(weft_log::dropped().lines);
     let help = "Lines of the log that were dropped, because standard error is not read, or not fast enough";
@@ -368,6 +383,8 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// A scrape of Prometheus takes 10 s at most by default.
 const TABLES_PATIENCE: Duration = Duration::from_secs(3);
+/// Until the page begins; a scraper has gone by then.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
 /// What everybody else gets.
 const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";
 

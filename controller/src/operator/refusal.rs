@@ -7,6 +7,7 @@ use axum::http::HeaderMap;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
+use crate::door::bounds::{OCTETS_MAX, OCTETS_PER_ADDRESS};
 use crate::fabric::fact::{InvalidFabric, Kind};
 
 /// Who says so.
@@ -205,6 +206,16 @@ pub(super) fn too_many_simulations(most: usize) -> Status {
     )
 }
 
+/// This call, or others of its address, have too many octets in flight.
+pub(super) fn too_many_octets() -> Status {
+    let message = format!(
+        "requests in flight: more than {} MiB of one address, or {} MiB in all; try again, or ask another replica",
+        OCTETS_PER_ADDRESS >> 20,
+        OCTETS_MAX >> 20
+    );
+    refuse(Code::Unavailable, "TOO_MANY_OCTETS", &[], message)
+}
+
 pub(super) fn simulation_too_slow(limit: Duration) -> Status {
     let message = format!("the plan was not there within {} s", limit.as_secs());
     refuse(Code::DeadlineExceeded, "SIMULATION_TOO_SLOW", &[], message)
@@ -274,6 +285,12 @@ pub(super) fn superseded() -> Status {
 
 pub(super) fn endless_stream(limit: Duration) -> Status {
     let message = format!("the declaration did not end within {} s", limit.as_secs());
+    refuse(Code::DeadlineExceeded, "STREAM_TOO_SLOW", &[], message)
+}
+
+/// A part of a declaration, or the begin of a body, does not come.
+pub(super) fn slow_part(limit: Duration) -> Status {
+    let message = format!("nothing came for {} s", limit.as_secs());
     refuse(Code::DeadlineExceeded, "STREAM_TOO_SLOW", &[], message)
 }
 

@@ -159,7 +159,7 @@ mod tests {
         bench.measured.keep_free("leaf1".into(), 20);
         bench.adopt();
         let solved = bench.balancer.plan().solved.clone().unwrap();
-        let prediction = predict(&solved, &bench.topology, &bench.pins);
+        let prediction = predict(&solved, &bench.topology, &bench.pins, &|| true);
         let first = &prediction.loads[0];
         assert!(
             [&first.from, &first.to]

@@ -73,11 +73,12 @@ pub struct Rates {
     pub draws: u32,
 }
 
-/// Plans pins for jobs of a topology from what is adopted, and says what they come to.
+/// Plans pins for jobs of a topology from what is adopted, and says what they come to. Draws nothing any more once nobody waits.
 pub(in crate::balancer) fn predict(
     solved: &Solved,
     topology: &Topology,
     past: &Pins,
+    is_awaited: &dyn Fn() -> bool,
 ) -> Prediction {
     let mut all: SentByJobs = topology
         .jobs()
@@ -93,7 +94,7 @@ pub(in crate::balancer) fn predict(
         loads: crowd.loads(solved, topology),
         flows: crowd.known.len() + crowd.stranded,
         stranded: crowd.stranded,
-        rates: crowd.rates(),
+        rates: crowd.rates(is_awaited),
         plan,
     }
 }
@@ -277,29 +278,38 @@ impl Crowd {
     }
 
     /// What flows get in each way.
-    fn rates(&self) -> Vec<(Method, Rates)> {
+    fn rates(&self, is_awaited: &dyn Fn() -> bool) -> Vec<(Method, Rates)> {
         let draws = self.draws();
         if self.known.is_empty() || draws == 0 {
             return Vec::new();
         }
+        let mean = |draws, place: &mut dyn FnMut() -> Vec<Part>| {
+            if is_awaited() {
+                self.mean(draws, place)
+            } else {
+                Rates::default()
+            }
+        };
         let mut random = Random(SEED);
         let mut random = |below: u64| random.below(below);
         let pinned = self.known.iter().all(|known| !known.pinned.is_empty());
         let pins = match pinned {
-            true => self.mean(1, || self.by_shares(|known| &known.pinned)),
-            false => self.mean(draws, || self.by_pins(&mut random)),
+            true => mean(1, &mut || self.by_shares(|known| &known.pinned)),
+            false => mean(draws, &mut || self.by_pins(&mut random)),
         };
-        let ecmp = self.mean(draws, || self.by_pieces(Switches::Hash, |_| 1, &mut random));
-        let enhanced = self.mean(draws, || {
+        let ecmp = mean(draws, &mut || {
+            self.by_pieces(Switches::Hash, |_| 1, &mut random)
+        });
+        let enhanced = mean(draws, &mut || {
             self.by_pieces(Switches::Hash, |it| it.queue_pairs, &mut random)
         });
-        let weights = self.mean(draws, || {
+        let weights = mean(draws, &mut || {
             self.by_pieces(Switches::HashByCapacity, |it| it.queue_pairs, &mut random)
         });
-        let least = self.mean(draws, || {
+        let least = mean(draws, &mut || {
             self.by_pieces(Switches::LeastLoaded, |it| it.units, &mut random)
         });
-        let spray = self.mean(1, || self.by_shares(|known| &known.ways));
+        let spray = mean(1, &mut || self.by_shares(|known| &known.ways));
         vec![
             (Method::Pins, pins),
             (Method::Ecmp, ecmp),

@@ -19,6 +19,7 @@ use super::super::{once, refusal};
 use super::change::{self, Changes, Known, Made, off_the_runtime};
 use super::leader::{self, Leader};
 use super::stage::{self, BATCH_OCTETS, Stage};
+use crate::door::bounds::PART_PATIENCE;
 use crate::fabric::declared::Edit;
 use crate::fabric::fact::{LABELS_MAX, Labels};
 use crate::fabric::topology::{Change, Declaration, InvalidFabric, Kind, Topology};
@@ -26,6 +27,12 @@ use crate::ledger::{FactPrefix, Head, RequestId};
 
 /// Where answers go.
 pub(super) type Answers = mpsc::Sender<Result<proto::ApplyFabricResponse, Status>>;
+
+/// The first part of a declaration and the stream of the others.
+pub(super) type Parts = (
+    Option<proto::ApplyFabricRequest>,
+    Streaming<proto::ApplyFabricRequest>,
+);
 
 /// What a client declares.
 struct Wanted {
@@ -43,9 +50,8 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// Reads the stream to its end.
-    async fn read(mut stream: Streaming<proto::ApplyFabricRequest>) -> Result<Self, Status> {
-        let first = stream.message().await.map_err(refusal::unread)?;
+    /// Reads the stream after its first part to its end.
+    async fn read((first, mut stream): Parts) -> Result<Self, Status> {
         let first = first.ok_or_else(|| refusal::field("display_name", "missing"))?;
         let mut faults = InvalidFabric::default();
         let mut wanted = Self {
@@ -80,7 +86,7 @@ impl Wanted {
             into.links.extend(it.links);
             into.host_ports.extend(it.host_ports);
             into.bounded().map_err(|faults| refusal::invalid(&faults))?;
-            part = stream.message().await.map_err(refusal::unread)?;
+            part = self::part(&mut stream).await?;
         }
         Ok(wanted)
     }
@@ -181,16 +187,28 @@ fn labels_bounded(sofar: &Declaration, part: &proto::ApplyFabricRequest) -> Resu
     Ok(())
 }
 
+/// Reads the next part of a declaration.
+///
+/// # Errors
+/// DEADLINE_EXCEEDED: it does not come.
+pub(super) async fn part(
+    stream: &mut Streaming<proto::ApplyFabricRequest>,
+) -> Result<Option<proto::ApplyFabricRequest>, Status> {
+    let part = timeout(PART_PATIENCE, stream.message()).await;
+    let part = part.map_err(|_| refusal::slow_part(PART_PATIENCE))?;
+    part.map_err(refusal::unread)
+}
+
 /// Reads a declaration and applies it: here, or at the leader.
 pub(super) async fn answered(
     changes: &Changes,
     way: &Leader,
-    stream: Streaming<proto::ApplyFabricRequest>,
+    parts: Parts,
     by: Identity,
     answers: Answers,
 ) {
     let mut client = Client(Some(answers));
-    let wanted = timeout(READ_TIMEOUT, Wanted::read(stream)).await;
+    let wanted = timeout(READ_TIMEOUT, Wanted::read(parts)).await;
     let made = match wanted {
         Ok(Ok(wanted)) => match way.elsewhere() {
             Ok(None) => made(changes, wanted, by, &mut client).await,

@@ -300,6 +300,28 @@ async fn a_later_part_says_nothing_else_of_the_whole() {
 
 /// What is wrong with one field hides nothing that is wrong with another one, wherever it is found.
 #[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_sends_nothing_holds_no_place_for_long() {
+    let mut lone = Lone::start().await;
+    let mut silent = tokio::task::JoinSet::new();
+    for _ in 0..=APPLYING_MAX {
+        let mut client = lone.client.clone();
+        silent.spawn(async move { client.apply_fabric(tokio_stream::pending()).await });
+        let request = http::Request::post("/v1/fabric:apply")
+            .header(http::header::HOST, "127.0.0.1:7401")
+            .header(http::header::CONTENT_TYPE, "application/json");
+        let body = Body::from_stream(tokio_stream::pending::<Result<String, Status>>());
+        let answer = lone.http.clone().oneshot(request.body(body).unwrap());
+        tokio::spawn(answer);
+    }
+    lone.apply(&large("leaf", "leaf"), |_| {}).await.unwrap();
+    let refused = silent.join_next().await.unwrap().unwrap().unwrap_err();
+    let expected = (Code::DeadlineExceeded, "STREAM_TOO_SLOW".to_owned());
+    assert_eq!(reason(&refused), expected);
+    drop(silent);
+    lone.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_fault_of_a_change_is_named_at_once() {
     let mut lone = Lone::start().await;
     let end = |switch_name: &str, address: &str| {

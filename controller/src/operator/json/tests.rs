@@ -268,8 +268,19 @@ async fn a_probe_is_answered_whoever_sends_it() {
     let (status, reason, _) = refused(&lone, request).await;
     assert_eq!((status, reason.as_str()), (403, "INSECURE"));
     let mut near = asked("GET", "/v1/hosts", v1_0, None);
-    near.extensions_mut().remove::<TcpConnectInfo>();
+    near.extensions_mut().insert(TcpConnectInfo {
+        local_addr: None,
+        remote_addr: Some("[::ffff:127.0.0.1]:4000".parse().unwrap()),
+    });
     assert_eq!(send(&lone, near).await.0, StatusCode::OK);
+    // The system does not know the address of a client that has sent a reset.
+    let mut unknown = asked("GET", "/v1/hosts", v1_0, None);
+    unknown.extensions_mut().insert(TcpConnectInfo {
+        local_addr: None,
+        remote_addr: None,
+    });
+    let (status, reason, _) = refused(&lone, unknown).await;
+    assert_eq!((status, reason.as_str()), (403, "INSECURE"));
     lone.stop().await;
 }
 

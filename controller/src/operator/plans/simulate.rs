@@ -105,10 +105,13 @@ impl simulation_service_server::SimulationService for Service {
         let place = place.map_err(|_| refusal::too_many_simulations(PLACES))?;
         let base = self.base().await?;
         let header = header::of(&self.shared, base.index);
+        // Gone when the client is, or its time is over.
+        let waiting = Arc::new(());
+        let waits = Arc::downgrade(&waiting);
         let simulated = off_the_runtime(move || {
             // Also where nobody waits any more, there is no place until it ends.
             let _place = place;
-            simulated(&request, &base)
+            simulated(&request, &base, &|| waits.strong_count() > 0)
         });
         let simulated = timeout(PATIENCE, simulated).await;
         let simulated = simulated.map_err(|_| refusal::simulation_too_slow(PATIENCE))???;
@@ -131,6 +134,7 @@ struct Base {
 fn simulated(
     request: &proto::SimulatePlanRequest,
     base: &Base,
+    is_awaited: &dyn Fn() -> bool,
 ) -> Result<proto::SimulatePlanResponse, Status> {
     let mut faults = InvalidFabric::default();
     let topology = topology(request, base, &mut faults);
@@ -143,11 +147,12 @@ fn simulated(
         true => Pins::default(),
         false => adopted.clone(),
     };
-    let simulation = simulation::simulate(in_force, &topology, &past);
+    let simulation = simulation::simulate(in_force, &topology, &past, is_awaited);
     let simulation = simulation.map_err(|error: Rejected| {
         tracing::error!(%error, "no plan in a simulation");
         refusal::defect()
     })?;
+    let simulation = simulation.ok_or_else(|| Status::cancelled("nobody waits for it"))?;
     let answer = answer(request, &topology, &simulation, &adopted)?;
     match answer.encoded_len() > ANSWER_OCTETS_MAX {
         true => Err(refusal::answer_too_large()),

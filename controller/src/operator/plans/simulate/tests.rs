@@ -37,6 +37,32 @@ fn ring(name: &str, leaves: u8, hosts: std::ops::RangeInclusive<u8>) -> proto::J
 }
 
 /// Four leaves and so many spines with a plan in force, and jobs whose pins are adopted.
+fn simulated(
+    request: &proto::SimulatePlanRequest,
+    base: &Base,
+) -> Result<proto::SimulatePlanResponse, Status> {
+    super::simulated(request, base, &|| true)
+}
+
+#[test]
+fn a_simulation_ends_when_nobody_waits_for_it() {
+    let base = base(2, &[]);
+    let asked = std::cell::Cell::new(0);
+    let request = proto::SimulatePlanRequest::default();
+    // Each leaf asks, and each step.
+    for gone_after in 0..6 {
+        asked.set(0);
+        let is_awaited = || asked.replace(asked.get() + 1) < gone_after;
+        let refused = super::simulated(&request, &base, &is_awaited).unwrap_err();
+        assert_eq!(refused.code(), Code::Cancelled);
+        assert!(
+            asked.get() <= gone_after + 3,
+            "{gone_after}: {}",
+            asked.get()
+        );
+    }
+}
+
 fn base(spines: u8, jobs: &[proto::Job]) -> Base {
     let mut topology = with_nics(4, spines, 4);
     let mut balancer = Balancer::default();
@@ -49,7 +75,8 @@ fn base(spines: u8, jobs: &[proto::Job]) -> Base {
         topology.put(Fact::declared(job).unwrap());
     }
     let plan = balancer.plan().clone();
-    let made = simulation::simulate(Some(&plan), &topology, &Pins::default()).unwrap();
+    let made = simulation::simulate(Some(&plan), &topology, &Pins::default(), &|| true);
+    let made = made.unwrap().unwrap();
     let mut pins = Pins::default();
     for (name, paths) in made.prediction.plan.pins {
         pins.put(name, Some(paths));
