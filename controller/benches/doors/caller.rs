@@ -20,7 +20,7 @@ use crate::network::{At, Door, Family};
 pub(crate) enum Caller {
     /// Reads the fabric.
     Read,
-    /// Applies a fabric of nothing.
+    /// Applies a fabric of one spine.
     Apply,
     /// Reads the metrics page.
     Scrape,
@@ -45,9 +45,7 @@ impl Caller {
         let answered = timeout(PATIENCE, async {
             match self {
                 Self::Read => read(at).await.is_ok(),
-                Self::Apply => apply(at, proto::ApplyFabricRequest::default())
-                    .await
-                    .is_ok(),
+                Self::Apply => apply(at, fabric()).await.is_ok(),
                 Self::Scrape => scrape(at).await.is_some(),
             }
         });
@@ -90,6 +88,19 @@ pub(crate) async fn leader(at: At) -> Result<u64, String> {
     let header = answer.map_err(|status| format!("{status:?}"))?.header;
     let leader = header.and_then(|header| header.leader_id);
     leader.ok_or_else(|| "no leader is known".to_owned())
+}
+
+/// One spine. weft refuses a fabric of nothing, and one without a name.
+fn fabric() -> proto::ApplyFabricRequest {
+    proto::ApplyFabricRequest {
+        display_name: "doors".to_owned(),
+        switches: vec![proto::Switch {
+            name: "spine1".to_owned(),
+            role: proto::SwitchRole::Spine.into(),
+            ..proto::Switch::default()
+        }],
+        ..proto::ApplyFabricRequest::default()
+    }
 }
 
 /// Applies a fabric.
