@@ -189,7 +189,7 @@ impl Reflection {
     }
 
     /// Waits for a place to look at whole tables, which holds the thread up: dumps, lists and the metrics page share
-    /// [`LOOKS_MAX`] of them. `None` never comes, but by a daemon that stops.
+    /// two of them. `None` never comes, but by a daemon that stops.
     pub async fn place(&self) -> Option<SemaphorePermit<'_>> {
         self.places.acquire().await.ok()
     }
