@@ -211,8 +211,18 @@ async function look() {
     // The daemon's own tables come first: they are on the first page.
     part("api", async () => (await get("/v1/config/values", { subject: "api", with_defaults: true })).values),
   ]);
-  draw();
 }
+
+/** Looks at the replicas, and again: a replica that hangs answers this question, and no other one. */
+const lookAtReplicas = timer(async () => {
+  if (document.hidden) return;
+  await part("replicas", async () => {
+    const { found, header } = await list("/v1/replicas", "replicas");
+    model.answering = header.replica_id;
+    return found;
+  });
+  lookAtReplicas(REPLICAS_MS);
+});
 
 let looking = false;
 let again = false;
