@@ -106,8 +106,9 @@ pub fn run(config: Config, file: Option<PathBuf>) -> Result<(), DaemonError> {
         .build()
         .map_err(DaemonError::Runtime)?;
     let served = runtime.block_on(serve(config, file, raft.handle()));
-    raft.shutdown_background();
-    // Neither a look-up of a name nor a file that hangs keeps a daemon from its end.
+    // Tasks of both hold the database. RocksDB must be closed before the process ends: its statics go then. Neither a look-up of a
+    // name nor a file that hangs keeps a daemon from its end.
+    raft.shutdown_timeout(JOIN_TIMEOUT);
     runtime.shutdown_timeout(JOIN_TIMEOUT);
     served
 }
