@@ -24,6 +24,8 @@ pub(super) struct Access {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     address: Option<SocketAddr>,
+    /// True if the caller is on this machine.
+    is_near: bool,
 }
 
 /// Permission that a call requires.
@@ -69,7 +71,7 @@ impl Access {
     /// # Errors
     /// PERMISSION_DENIED, with the name of the setting.
     pub(super) fn admit(self, caller: Identity) -> Result<(), Status> {
-        if self.insecure || caller.is_near() {
+        if self.insecure || caller.is_near {
             Ok(())
         } else {
             Err(refusal::insecure())
@@ -122,6 +124,7 @@ impl Identity {
             || Self::connected(request.extensions()),
             |address| Self {
                 address: Some(address),
+                is_near: false,
             },
         )
     }
@@ -136,19 +139,18 @@ impl Identity {
         request
     }
 
-    /// Returns the caller at the other end of the connection.
+    /// Returns the caller at the other end of the connection. A caller without an address is far: the connection may be reset
+    /// already. One with the address that it connected to is near: no connection from beyond can have it.
     pub(super) fn connected(extensions: &Extensions) -> Self {
         let info = extensions.get::<TcpConnectInfo>();
-        let address = info.and_then(TcpConnectInfo::remote_addr);
         // One listener takes both families.
         let plain = |it: SocketAddr| SocketAddr::new(it.ip().to_canonical(), it.port());
-        let address = address.map(plain);
-        Self { address }
-    }
-
-    /// Returns true if the caller is on this machine. A caller without an address is far: the connection may be reset already.
-    fn is_near(self) -> bool {
-        self.address.is_some_and(|it| it.ip().is_loopback())
+        let address = info.and_then(TcpConnectInfo::remote_addr).map(plain);
+        let local = info.and_then(TcpConnectInfo::local_addr).map(plain);
+        let is_near = address.is_some_and(|it| {
+            it.ip().is_loopback() || local.is_some_and(|local| local.ip() == it.ip())
+        });
+        Self { address, is_near }
     }
 
     /// Grants a permission, to every caller so far: there is no authentication.
@@ -302,11 +304,12 @@ mod tests {
     use super::*;
     use crate::operator::lone::{Lone, reason};
 
+    /// The caller of a connection to 198.51.100.1.
     fn caller(address: Option<&str>) -> Identity {
         let address = address.map(|it| it.parse().unwrap());
         let mut extensions = Extensions::new();
         extensions.insert(TcpConnectInfo {
-            local_addr: None,
+            local_addr: Some("[::ffff:198.51.100.1]:7401".parse().unwrap()),
             remote_addr: address,
         });
         Identity::connected(&extensions)
@@ -336,6 +339,8 @@ mod tests {
             (false, Some("127.9.9.9:4000"), list, true),
             (false, Some("[::1]:4000"), list, true),
             (false, Some("[::ffff:127.0.0.1]:4000"), list, true),
+            (false, Some("198.51.100.1:4000"), list, true),
+            (false, Some("198.51.100.2:4000"), list, false),
             (false, Some("192.0.2.7:4000"), list, false),
             (false, Some("[::ffff:192.0.2.7]:4000"), list, false),
             (false, Some("[2001:db8::7]:4000"), list, false),
@@ -369,6 +374,9 @@ mod tests {
             request.extensions_mut().insert(info);
             request
         };
+        let near = caller(Some("127.0.0.1:4000"));
+        let named = Identity::of(&by_replica(near.hand_on(())));
+        assert_eq!((named.address, named.is_near), (near.address, false));
         assert_eq!(Identity::of(&by_replica(far.hand_on(()))), far);
         let replica = Identity::of(&by_replica(caller(None).hand_on(())));
         assert_eq!(replica.to_string(), "198.51.100.2:4001");
