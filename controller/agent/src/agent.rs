@@ -61,7 +61,7 @@ pub struct Config {
     pub pins: bool,
     /// Who programs the switch must speak this often; else everything is removed.
     pub lease: Duration,
-    /// Whether a `Flush` with override is taken from every caller, not only from the address of who programs the switch.
+    /// True if a `Flush` with override is accepted from every caller, not only from the address of the primary client.
     pub allow_override: bool,
 }
 

@@ -73,7 +73,7 @@ pub struct Election {
     /// is silent keeps nobody out for longer.
     highest: Option<ElectionId>,
     primary: Option<Client>,
-    /// The address of who sent the highest id.
+    /// Address of the client that sent the highest id.
     holder: String,
     lease: Duration,
     /// When the lease of the primary ends, or of the last one.
@@ -177,13 +177,14 @@ impl Election {
     ///
     /// # Errors
     ///
-    /// What ends the stream: a second time, an unsupported value, or not what other streams of the same address said.
+    /// The stream ends: the parameters are sent a second time, are not supported, or differ from those of another stream of the same
+    /// address.
     pub fn parameters(&mut self, client: Client, given: &SessionParameters) -> Result<(), Refusal> {
         let acknowledge = supported(given)?;
         let own = host(self.address(client));
         let others = self.sessions.iter().filter(|(other, _)| **other != client);
-        // gribi.proto: every client must send the same values. A stream of another address may differ, for each is answered as it
-        // asked: it would keep out whoever comes later.
+        // gribi.proto: every client must send the same values. A stream of another address may differ, and each is answered as it
+        // asked. Otherwise the first client would lock out all later ones.
         let differs = others
             .filter(|(_, session)| host(&session.address) == own)
             .filter_map(|(_, session)| session.acknowledge)
@@ -284,7 +285,8 @@ impl Election {
         self.highest.is_none_or(|highest| id >= highest)
     }
 
-    /// Whether a `Flush` without an id may be acted upon: it comes from the address of who leads, or led last, or nobody leads.
+    /// Returns true if a `Flush` with override is accepted: it comes from the address of the primary client, or of the last one, or
+    /// there was none.
     #[must_use]
     pub fn may_override(&self, address: &str) -> bool {
         self.highest.is_none() || host(address) == host(&self.holder)

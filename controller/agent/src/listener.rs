@@ -208,7 +208,7 @@ impl AsyncWrite for Connection {
 /// Far above what replicas and people need, who each have one or a few. One more is closed.
 const CONNECTIONS_MAX: usize = 64;
 
-/// Those of one address, behind which may be all replicas of a lab: nobody keeps all others out.
+/// Connections of one address. All replicas of a lab may be behind it; no address takes the places of all others.
 const CONNECTIONS_OF_ADDRESS_MAX: usize = CONNECTIONS_MAX / 2;
 
 /// After a connection that was not accepted: the next attempt may fail in the same way.

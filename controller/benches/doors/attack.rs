@@ -24,7 +24,7 @@ pub(crate) struct Attack {
     kind: Kind,
 }
 
-/// What is done.
+/// Action of an attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     None,
@@ -153,7 +153,7 @@ impl Attack {
         self.kind == Kind::Python
     }
 
-    /// Who asks meanwhile.
+    /// Returns the callers that ask meanwhile.
     pub(crate) fn callers(&self) -> &'static [Caller] {
         match (self.kind, self.door) {
             (Kind::Hanging, _) => &[Caller::Read, Caller::Apply],

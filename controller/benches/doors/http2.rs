@@ -21,9 +21,9 @@ pub(crate) struct Http2 {
 /// Octets that the server takes yet (RFC 9113 §5.2).
 struct Windows {
     connection: Semaphore,
-    /// Of the first stream.
+    /// Window of the first stream.
     first: Semaphore,
-    /// Of each stream at its begin.
+    /// Window of each stream when it is opened.
     initial: AtomicU32,
 }
 

@@ -64,7 +64,7 @@ impl Breaker {
         panics.count >= PANICS_MAX
     }
 
-    /// Why nothing is planned, for a person; None: there is planning.
+    /// Returns the reason why planning is off; None: it is on.
     pub fn fault(&self) -> Option<String> {
         let panics = self.lock();
         let (count, generation) = (panics.count, panics.declared.generation());

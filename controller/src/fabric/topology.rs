@@ -259,7 +259,7 @@ impl Topology {
             .flat_map(move |named| self.jobs.that_name(&named).collect::<Vec<_>>())
     }
 
-    /// Whether the NIC behind a port is the one that an address stands for.
+    /// Returns true if an address stands for the NIC behind a port.
     fn is_named(&self, named: &Named, port: &HostPort) -> bool {
         let Named::Address(ip, vni) = named else {
             return true;

@@ -293,9 +293,10 @@ impl Crowd {
         let mut random = Random(SEED);
         let mut random = |below: u64| random.below(below);
         let pinned = self.known.iter().all(|known| !known.pinned.is_empty());
-        let pins = match pinned {
-            true => mean(1, &mut || self.by_shares(|known| &known.pinned)),
-            false => mean(draws, &mut || self.by_pins(&mut random)),
+        let pins = if pinned {
+            mean(1, &mut || self.by_shares(|known| &known.pinned))
+        } else {
+            mean(draws, &mut || self.by_pins(&mut random))
         };
         let ecmp = mean(draws, &mut || {
             self.by_pieces(Switches::Hash, |_| 1, &mut random)
