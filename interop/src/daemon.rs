@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs::{self, File, OpenOptions},
-    os::unix::process::CommandExt,
+    os::unix::process::{CommandExt, ExitStatusExt},
     path::PathBuf,
     process::{Child, Command, Stdio},
     time::Duration,
@@ -100,8 +100,15 @@ impl Daemon {
             }
             clock::settle(Duration::from_millis(10));
         }
-        self.child = None;
-        Ok(())
+        let status = self.child.take().map(|mut child| child.try_wait());
+        let ended_by = status.and_then(|status| status.ok()??.signal());
+        match ended_by {
+            Some(by) if by != signal as i32 => Err(Failure::new(format!(
+                "{} ended with signal {by} after {signal}",
+                self.name
+            ))),
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn running(&mut self) -> bool {
