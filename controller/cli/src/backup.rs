@@ -1,6 +1,8 @@
 //! `weft backup`: everything that operators and programs declared, as one file, and back again. The file does not depend on the format
 //! of a replica's data directory.
 
+use std::collections::HashSet;
+
 use clap::Subcommand;
 use weft_proto::v1 as proto;
 
@@ -79,6 +81,15 @@ impl Backup {
                 ..proto::LeafBalance::default()
             };
         }
+    }
+
+    /// Returns the first leaf with a mode of its own that the fabric of this backup does not have.
+    fn lost_leaf(&self) -> Option<&str> {
+        let switches = self.fabric.switches.iter();
+        let leaves = switches.filter(|it| it.role() == proto::SwitchRole::Leaf);
+        let leaves: HashSet<_> = leaves.map(|it| it.name.as_str()).collect();
+        let mut names = self.leaf_balances.iter().map(|it| it.leaf_name.as_str());
+        names.find(|name| !leaves.contains(name))
     }
 
     /// True if it names no switch, host, link or host port.

@@ -1,6 +1,6 @@
 //! Changes that a restore makes: the declared fabric, balance modes and jobs that differ from a backup. Knows no file and no call.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use prost_types::Timestamp;
 use weft_proto::v1 as proto;
@@ -25,8 +25,12 @@ pub(super) struct Difference {
     pub(super) updated: Vec<proto::Job>,
     /// Jobs to create.
     pub(super) created: Vec<proto::Job>,
+    /// Jobs that are deleted and created again, as they were before.
+    pub(super) former: BTreeMap<String, proto::Job>,
     /// Jobs that expired since the backup and stay away.
     pub(super) expired: Vec<String>,
+    /// Jobs that name what the backup does not have, and stay as they are: each with the reason.
+    pub(super) unresolved: Vec<String>,
 }
 
 impl Difference {
@@ -89,36 +93,33 @@ impl Difference {
         }
     }
 
-    /// A job that runs on other NICs is deleted and created: another one may have its NICs, and no NIC has two jobs.
     fn compare_jobs(&mut self, backup: &Backup, declared: &Backup, now: Option<Timestamp>) {
         let present = declared.jobs.iter();
         let mut present: BTreeMap<_, _> = present.map(|job| (&job.name, job)).collect();
+        let names = Names::of(&backup.fabric);
         for job in &backup.jobs {
-            match present.remove(&job.name) {
-                Some(present) => self.compare_job(job, present),
-                None if has_expired(job, now) => self.expired.push(job.name.clone()),
-                None => self.created.push(job.clone()),
+            let present = present.remove(&job.name);
+            let job = with_later_lease(job, present);
+            if present == Some(&job) {
+                continue;
+            }
+            match (present, names.lack(&job)) {
+                (None, _) if has_expired(&job, now) => self.expired.push(job.name),
+                (_, Some(reason)) => self.unresolved.push(format!("{} ({reason})", job.name)),
+                (Some(present), None) => self.replace(job, present),
+                (None, None) => self.created.push(job),
             }
         }
         self.deleted.extend(present.into_keys().cloned());
     }
 
-    fn compare_job(&mut self, backup: &proto::Job, present: &proto::Job) {
-        let mut job = backup.clone();
-        // A lease that was renewed since the backup stays.
-        if let (Some(then), Some(renewed)) = (&job.expire_time, &present.expire_time) {
-            let is_later = (renewed.seconds, renewed.nanos) > (then.seconds, then.nanos);
-            if is_later {
-                job.expire_time = present.expire_time;
-            }
-        }
-        if job == *present {
-            return;
-        }
+    /// A job that runs on other NICs is deleted and created: another one may have its NICs, and no NIC has two jobs.
+    fn replace(&mut self, job: proto::Job, present: &proto::Job) {
         if job.host_names == present.host_names && job.ranks == present.ranks {
             self.updated.push(job);
         } else {
             self.deleted.push(job.name.clone());
+            self.former.insert(job.name.clone(), present.clone());
             self.created.push(job);
         }
     }
@@ -146,10 +147,43 @@ impl Difference {
             ("update jobs", names(&self.updated)),
             ("create jobs", names(&self.created)),
             ("leave out expired jobs", self.expired.clone()),
+            ("leave out jobs", self.unresolved.clone()),
         ] {
             lines.extend(changes::shortened(names).map(|it| format!("{verb} {it}")));
         }
         lines
+    }
+}
+
+/// Hosts and host ports of a backup.
+struct Names<'a> {
+    hosts: HashSet<&'a str>,
+    ports: HashSet<&'a str>,
+}
+
+impl<'a> Names<'a> {
+    fn of(fabric: &'a proto::Fabric) -> Self {
+        Self {
+            hosts: fabric.hosts.iter().map(|it| it.name.as_str()).collect(),
+            ports: fabric
+                .host_ports
+                .iter()
+                .map(|it| it.name.as_str())
+                .collect(),
+        }
+    }
+
+    /// Returns the reason why a job cannot be declared: it names a host or a host port that is not there.
+    fn lack(&self, job: &proto::Job) -> Option<String> {
+        let mut hosts = job.host_names.iter();
+        if let Some(name) = hosts.find(|name| !self.hosts.contains(name.as_str())) {
+            return Some(format!("the file has no host {name}"));
+        }
+        let ends = job.flows.iter();
+        let ends = ends.flat_map(|flow| flow.source.iter().chain(&flow.destination));
+        let mut names = job.ranks.iter().chain(ends).map(|nic| &nic.host_port_name);
+        let name = names.find(|name| !name.is_empty() && !self.ports.contains(name.as_str()))?;
+        Some(format!("the file has no host port {name}"))
     }
 }
 
@@ -160,6 +194,19 @@ fn mode(request: &proto::SetBalanceRequest) -> String {
         Some(leaf) => format!("{leaf} {mode}"),
         None => format!("all {mode}"),
     }
+}
+
+/// Returns a job of a backup. Its lease, if it was renewed since, stays renewed.
+fn with_later_lease(job: &proto::Job, present: Option<&proto::Job>) -> proto::Job {
+    let mut job = job.clone();
+    let renewed = present.and_then(|present| present.expire_time);
+    if let (Some(then), Some(renewed)) = (&job.expire_time, renewed) {
+        let is_later = (renewed.seconds, renewed.nanos) > (then.seconds, then.nanos);
+        if is_later {
+            job.expire_time = Some(renewed);
+        }
+    }
+    job
 }
 
 /// True if the lease of a job ended before `now`.
@@ -237,7 +284,15 @@ mod tests {
 
     #[test]
     fn jobs_are_created_updated_and_deleted_and_renewed_leases_stay() {
+        let host = |number: u32| proto::Host {
+            name: format!("h{number}"),
+            ..proto::Host::default()
+        };
         let backup = Backup {
+            fabric: proto::Fabric {
+                hosts: (1..=6).map(host).collect(),
+                ..proto::Fabric::default()
+            },
             jobs: vec![
                 job("same", "h1", None),
                 job("renewed", "h2", at(900)),
@@ -245,6 +300,7 @@ mod tests {
                 job("moved", "h4", None),
                 job("missing", "h5", at(1_001)),
                 job("expired", "h6", at(1_000)),
+                job("lost", "h7", None),
             ],
             ..Backup::default()
         };
@@ -263,6 +319,7 @@ mod tests {
             "update jobs 1: changed",
             "create jobs 2: moved, missing",
             "leave out expired jobs 1: expired",
+            "leave out jobs 1: lost (the file has no host h7)",
         ];
         assert_eq!(lines(&backup, &declared), expected);
     }

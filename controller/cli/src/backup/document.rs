@@ -74,6 +74,10 @@ impl Backup {
             );
             return Err(Fault::whole(reason));
         }
+        if let Some(leaf) = backup.lost_leaf() {
+            let reason = format!("`leaf_balances` names {leaf:?}, which is no leaf of the file");
+            return Err(Fault::whole(reason));
+        }
         backup.normalize();
         Ok(backup)
     }
@@ -375,6 +379,14 @@ mod tests {
         assert!(Backup::parse(text.trim_end()).is_ok());
         for length in 0..begin {
             Backup::parse(&text[..length]).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn a_mode_of_what_is_no_leaf_is_refused() {
+        for name in ["spine1", "leaf9"] {
+            let said = fault(&text().replace("leaf_name: leaf1", &format!("leaf_name: {name}")));
+            assert!(said.contains("is no leaf of the file"), "{said}");
         }
     }
 

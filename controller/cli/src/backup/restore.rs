@@ -87,7 +87,7 @@ impl Restore {
 
 impl Restoring {
     /// Makes the changes: the fabric first, since modes and jobs name its leaves and NICs.
-    async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
+    async fn run(mut self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
         if self.difference.changes_fabric() {
             self.apply(false, dialog).await?;
         }
@@ -96,8 +96,18 @@ impl Restoring {
         modes.map_err(|failure| failure.with(again))?;
         let refused = self.restore_jobs(dialog).await;
         let refused = refused.map_err(|failure| failure.with(again))?;
+        let difference = &mut self.difference;
+        for jobs in [&mut difference.created, &mut difference.updated] {
+            jobs.retain(|job| !refused.iter().any(|(name, _)| *name == job.name));
+        }
         self.print(false, dialog)?;
-        match changes::shortened(refused) {
+        // A file that lacks what its jobs name is the same when the command is repeated.
+        let again = if refused.is_empty() { "" } else { again };
+        let refused = refused
+            .iter()
+            .map(|(name, reason)| format!("{name} ({reason})"));
+        let rest = refused.chain(self.difference.unresolved.iter().cloned());
+        match changes::shortened(rest.collect()) {
             None => Ok(()),
             Some(jobs) => Err(Failure::Unmet(format!(
                 "{}: everything is restored but jobs {jobs}{again}",
@@ -156,8 +166,9 @@ impl Restoring {
         Ok(())
     }
 
-    /// Deletes, updates and creates jobs. Returns those that the replica refused, each with the reason.
-    async fn restore_jobs(&self, dialog: &Dialog<'_>) -> Result<Vec<String>, Failure> {
+    /// Deletes, updates and creates jobs. Returns those that the replica refused, each with the reason; one that was deleted for that
+    /// is declared again as it was.
+    async fn restore_jobs(&self, dialog: &Dialog<'_>) -> Result<Vec<(String, String)>, Failure> {
         let connection = &dialog.connection;
         let difference = &self.difference;
         for name in &difference.deleted {
@@ -170,7 +181,17 @@ impl Restoring {
             dialog.progress.say(format!("restoring job {}", job.name));
             match job::put(job, is_present, connection).await {
                 Ok(()) => {}
-                Err(Failure::Refused(reason)) => refused.push(format!("{} ({reason})", job.name)),
+                Err(Failure::Refused(reason)) => refused.push((job.name.clone(), reason)),
+                Err(failure) => return Err(failure),
+            }
+        }
+        for (name, reason) in &mut refused {
+            let Some(former) = difference.former.get(name) else {
+                continue;
+            };
+            match job::put(former, false, connection).await {
+                Ok(()) => reason.push_str("; it is as before"),
+                Err(Failure::Refused(again)) => reason.push_str(&format!("; as before: {again}")),
                 Err(failure) => return Err(failure),
             }
         }
@@ -185,10 +206,12 @@ impl Restoring {
         let (difference, name) = (&self.difference, &self.backup.fabric.display_name);
         let expired = changes::shortened(difference.expired.clone());
         let expired = expired.map(|it| format!("; left out, since they expired: {it}"));
-        let expired = expired.unwrap_or_default();
+        let unresolved = changes::shortened(difference.unresolved.clone());
+        let unresolved = unresolved.map(|it| format!("; left out: {it}"));
+        let left_out = expired.unwrap_or_default() + &unresolved.unwrap_or_default();
         let line = if difference.is_empty() {
             format!(
-                "{}: nothing differs from fabric {name}, nothing was changed{expired}",
+                "{}: nothing differs from fabric {name}, nothing was changed{left_out}",
                 self.file
             )
         } else if dry_run {
@@ -199,7 +222,7 @@ impl Restoring {
             )
         } else {
             format!(
-                "{}: fabric {name} restored: {}; {} balance modes set; jobs: {} created, {} updated, {} deleted{expired}",
+                "{}: fabric {name} restored: {}; {} balance modes set; jobs: {} created, {} updated, {} deleted{left_out}",
                 self.file,
                 changes::counts(&difference.resources),
                 difference.modes.len(),
@@ -227,6 +250,7 @@ impl Restoring {
             "jobs_updated": names(&difference.updated),
             "jobs_deleted": difference.deleted,
             "jobs_expired": difference.expired,
+            "jobs_unresolved": difference.unresolved,
         })
     }
 }

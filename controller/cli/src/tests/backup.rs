@@ -261,3 +261,70 @@ async fn a_job_that_is_refused_is_named_and_the_others_are_restored() {
     assert_eq!(memory.calls(), ["create train1"]);
     assert_eq!(text(&memory), text(&before));
 }
+
+/// A job whose host is gone stays declared, so a backup has it.
+#[tokio::test]
+async fn a_job_that_names_a_lost_host_is_left_out_and_the_declared_one_stays() {
+    let memory = Memory::declared();
+    let on = |host: &str| proto::Job {
+        name: "lost".to_owned(),
+        host_names: vec![host.to_owned()],
+        ..proto::Job::default()
+    };
+    memory
+        .content()
+        .jobs
+        .insert("lost".to_owned(), on("nowhere"));
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("backup.yaml");
+    let path = path.to_str().unwrap();
+    let address = memory.listening().await;
+    let words = ["backup", "save", path];
+    typed_at(address, &words).await.1.unwrap();
+    let words = ["backup", "restore", path, "--yes"];
+    let (printed, result) = typed_at(address, &words).await;
+    result.unwrap();
+    assert!(printed.contains("nothing differs"), "{printed}");
+
+    let empty = Memory::default();
+    let (printed, result) = typed_at(empty.listening().await, &words).await;
+    let failure = result.unwrap_err();
+    assert_eq!(failure.exit_code(), 3);
+    let expected =
+        format!("{path}: everything is restored but jobs 1: lost (the file has no host nowhere)");
+    assert_eq!(failure.to_string(), expected);
+    assert!(printed.contains("jobs: 1 created, 0 updated"), "{printed}");
+    assert!(!empty.content().jobs.contains_key("lost"));
+
+    memory.content().jobs.insert("lost".to_owned(), on("h1-1"));
+    memory.calls();
+    let (printed, _) = typed_at(address, &["backup", "restore", path, "--dry-run"]).await;
+    assert!(
+        printed.contains("left out: 1: lost (the file has no host nowhere)"),
+        "{printed}"
+    );
+    let failure = typed_at(address, &words).await.1;
+    assert!(failure.is_ok(), "nothing else differs");
+    assert_eq!(memory.calls(), <[&str; 0]>::default());
+}
+
+#[tokio::test]
+async fn a_job_that_cannot_move_back_is_declared_as_it_was() {
+    let (_directory, path, memory) = saved().await;
+    let address = memory.listening().await;
+    {
+        let mut content = memory.content();
+        let job = content.jobs.get_mut("train1").unwrap();
+        job.host_names = vec!["elsewhere".to_owned()];
+        job.ranks.clear();
+        content.refused_job = "train1".to_owned();
+    }
+    let words = ["backup", "restore", &path, "--yes"];
+    let (printed, result) = typed_at(address, &words).await;
+    let said = result.unwrap_err().to_string();
+    assert!(
+        said.contains("no host has this name; as before: host_names[0]"),
+        "{said}"
+    );
+    assert!(printed.contains("jobs: 0 created"), "{printed}");
+}
