@@ -272,19 +272,21 @@ fn formulas(topology: &Topology, job: &v1::Job, field: &str, faults: &mut Invali
 const OTHERS_MAX: usize = 100;
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::fabric::fact::{Fact, Resource};
     use crate::fabric::topology::tests::with_nics;
 
-    fn named(name: &str) -> v1::Nic {
+    /// A NIC by its host port.
+    pub(in crate::fabric) fn named(name: &str) -> v1::Nic {
         v1::Nic {
             host_port_name: name.to_owned(),
             ..v1::Nic::default()
         }
     }
 
-    fn at(address: &str, vni: Option<u32>) -> v1::Nic {
+    /// A NIC by its address.
+    pub(in crate::fabric) fn at(address: &str, vni: Option<u32>) -> v1::Nic {
         v1::Nic {
             address: address.to_owned(),
             vni,

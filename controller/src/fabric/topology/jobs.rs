@@ -95,25 +95,11 @@ mod tests {
 
     use crate::fabric::fact::{Fact, InvalidFabric, Kind};
     use crate::fabric::job::Nics;
+    use crate::fabric::job::tests::{at, named};
     use crate::fabric::topology::tests::with_nics;
     use crate::fabric::topology::{Change, Topology};
 
     use super::*;
-
-    fn named(name: &str) -> v1::Nic {
-        v1::Nic {
-            host_port_name: name.to_owned(),
-            ..v1::Nic::default()
-        }
-    }
-
-    fn at(address: String, vni: Option<u32>) -> v1::Nic {
-        v1::Nic {
-            address,
-            vni,
-            ..v1::Nic::default()
-        }
-    }
 
     fn fact(job: v1::Job) -> Arc<Job> {
         let name = job.name.as_str().into();
@@ -131,8 +117,8 @@ mod tests {
         prop_oneof![
             place().prop_map(|(leaf, host)| named(&format!("leaf{leaf}:nic{host}"))),
             Just(named("leaf9:nic1")),
-            (place(), vni).prop_map(move |(place, vni)| at(address(place), vni)),
-            Just(at("nowhere".to_owned(), None)),
+            (place(), vni).prop_map(move |(place, vni)| at(&address(place), vni)),
+            Just(at("nowhere", None)),
         ]
     }
 
@@ -186,7 +172,7 @@ mod tests {
                 topology.remove(Kind::HostPort, "leaf1:nic1");
             }
             let undeclared = (1..=2).flat_map(|leaf| {
-                [7, 100, 200].map(|vni| at(format!("192.168.{leaf}.1"), Some(vni)))
+                [7, 100, 200].map(|vni| at(&format!("192.168.{leaf}.1"), Some(vni)))
             });
             let ports = ["leaf1:nic1", "leaf1:tenant1", "leaf2:nic2", "leaf2:tenant1"];
             for nic in ports.map(named).into_iter().chain(undeclared) {
@@ -215,7 +201,7 @@ mod tests {
         fact(v1::Job {
             name: format!("job{number}"),
             ranks: (0..ranks)
-                .map(|rank| at(address(rank).to_string(), Some(100)))
+                .map(|rank| at(&address(rank).to_string(), Some(100)))
                 .collect(),
             ..v1::Job::default()
         })
@@ -256,7 +242,7 @@ mod tests {
         for number in 0..10_000 {
             let ranks = (0..16_u32).map(|rank| {
                 let address = IpAddr::from((0x0a00_0000 + 16 * number + rank).to_be_bytes());
-                at(address.to_string(), Some(100))
+                at(&address.to_string(), Some(100))
             });
             let job = fact(v1::Job {
                 name: format!("job{number}"),
@@ -268,7 +254,7 @@ mod tests {
         }
         let again = fact(v1::Job {
             name: "again".to_owned(),
-            ranks: vec![at("10.0.0.17".to_owned(), Some(100))],
+            ranks: vec![at("10.0.0.17", Some(100))],
             ..v1::Job::default()
         });
         let said = faults(&topology, &again);
