@@ -54,7 +54,7 @@ pub struct Asker {
 pub struct Group {
     /// The store's own status.
     pub status: Status,
-    /// When each other replica was last heard of.
+    /// When a message of each other replica was last admitted.
     pub heard: BTreeMap<u64, Instant>,
 }
 
@@ -328,10 +328,6 @@ impl Edge {
                 self.replica.handle(Input::Read { ticket });
             }
             Command::Message(from, octets) => {
-                self.publish.send_if_modified(|group| {
-                    group.heard.insert(from, Instant::now());
-                    false
-                });
                 self.replica.handle(Input::Message { from, octets });
             }
             Command::Unreachable(id) => self.replica.handle(Input::Unreachable(id)),
@@ -377,6 +373,7 @@ impl Edge {
         drop(rest);
         self.outputs = outputs;
         self.hand_over();
+        let heard = self.replica.heard();
         let status = self.replica.status();
         let counted = &self.counted;
         if status.synced != self.synced {
@@ -394,6 +391,7 @@ impl Edge {
                 || group.status.term != status.term
                 || group.status.degraded != status.degraded;
             group.status = status;
+            group.heard.extend(heard.into_iter().map(|id| (id, begin)));
             changed
         });
     }

@@ -310,6 +310,7 @@ fn open(config: &Config) -> Result<Replica, DaemonError> {
         seed(since_1970),
     );
     store.boot_min = since_1970.as_secs();
+    store.accepts = ledger::knows;
     Replica::open(store).map_err(|source| match source {
         OpenError::OtherFormat { .. } => DaemonError::Format(Box::new(source)),
         OpenError::Config(_)

@@ -265,6 +265,20 @@ impl FactPrefix {
     }
 }
 
+/// Returns true if weft has a name for each key and each prefix in `batch`.
+pub fn knows(batch: &Batch) -> bool {
+    let key = |key: &Bytes| FactKey::decode(key).is_some();
+    let condition = |condition: &Condition| match condition {
+        Condition::Equals { key: of, .. } => key(of),
+        Condition::Term(_) => true,
+    };
+    let op = |op: &Op| match op {
+        Op::Put { keys, .. } | Op::Delete { keys } => keys.iter().all(key),
+        Op::DeletePrefix { prefix } => FactPrefix::decode(prefix).is_some(),
+    };
+    batch.conditions.iter().all(condition) && batch.ops.iter().all(op)
+}
+
 /// Kind, family and peer.
 const ROUTE_PREFIX_LEN: usize = 1 + 3 + 8;
 /// Kind, part and slot of a resource.
@@ -495,6 +509,35 @@ mod tests {
     use weft_evpn::{Mac, Vni};
 
     use super::*;
+
+    #[test]
+    fn what_weft_has_no_name_for_is_not_its_own() {
+        let batch = |conditions, ops| Batch { conditions, ops };
+        let equals = |key: &'static [u8]| Condition::Equals {
+            key: Bytes::from_static(key),
+            value: None,
+        };
+        let delete = |key: &'static [u8]| Op::Delete {
+            keys: vec![Bytes::from_static(key)],
+        };
+        let prefix = |prefix: &'static [u8]| Op::DeletePrefix {
+            prefix: Bytes::from_static(prefix),
+        };
+        assert!(knows(&batch(
+            vec![Condition::Term(7), equals(b"i")],
+            vec![delete(b"j"), prefix(b"b")]
+        )));
+        assert!(!knows(&batch(vec![equals(b"?")], Vec::new())));
+        for op in [
+            delete(b""),
+            delete(b"?"),
+            prefix(b""),
+            prefix(b"r"),
+            prefix(b"t"),
+        ] {
+            assert!(!knows(&batch(Vec::new(), vec![op])));
+        }
+    }
 
     const PEER: PeerId = PeerId {
         router_id: RouterId(0xc000_0201),

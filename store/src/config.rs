@@ -3,6 +3,8 @@
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
+use crate::batch::Batch;
+
 /// What a replica is told when it is opened. Make one with [`Config::new`] and change fields.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -23,6 +25,9 @@ pub struct Config {
     /// No start of this replica counts lower. Proposals are told apart by it, so a replica that lost its
     /// directory needs a number above all that it ever had: the seconds since 1970 are one.
     pub boot_min: u64,
+    /// Returns true for a batch that the caller of this crate may have made. A proposal of another replica without it is not
+    /// proposed on.
+    pub accepts: fn(&Batch) -> bool,
     /// Ticks after which a proposal without an outcome is [`Dropped`](crate::Outcome::Dropped).
     pub proposal_ticks: u32,
     /// Ticks after which a read without an answer has failed.
@@ -50,6 +55,7 @@ impl Config {
             log_keep_entries: LOG_KEEP_ENTRIES,
             log_keep_octets: LOG_KEEP_OCTETS,
             boot_min: 1,
+            accepts: |_| true,
             proposal_ticks: DEADLINE_TICKS,
             read_ticks: DEADLINE_TICKS,
             probe: None,

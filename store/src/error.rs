@@ -96,6 +96,9 @@ pub enum StoreError {
     /// A record of ours is not as it was written.
     #[error("malformed record: {0}")]
     Malformed(&'static str),
+    /// A snapshot of the state is above the bound.
+    #[error("the state has more than 1 GiB, the most that a snapshot may have")]
+    StateTooLarge,
     /// An earlier write failed and this one was not tried.
     #[error("earlier write failed: {0}")]
     Latched(String),

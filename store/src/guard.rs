@@ -7,7 +7,13 @@ use std::{fmt, iter};
 use bytes::Bytes;
 use raft::eraftpb::{EntryType, Message, MessageType};
 
-use crate::{envelope::Unread, format::FORMAT, membership, snapshot::Contents};
+use crate::{
+    batch::{Op, Proposal, ProposalId},
+    envelope::Unread,
+    format::FORMAT,
+    membership,
+    snapshot::Contents,
+};
 
 /// What a message is checked against.
 pub(crate) struct Standing<'a> {
@@ -15,10 +21,20 @@ pub(crate) struct Standing<'a> {
     pub(crate) voters: &'a [u64],
     pub(crate) leads: bool,
     pub(crate) term: u64,
+    /// The leader that this replica follows in its term; 0: none.
+    pub(crate) leader: u64,
     pub(crate) commit: u64,
     pub(crate) last: u64,
     /// The term of the entry at an index, as far as the log reaches and one entry before it.
     pub(crate) term_of: &'a dyn Fn(u64) -> Option<u64>,
+}
+
+impl Standing<'_> {
+    /// True if this replica follows the sender of `message` in the term of the message. Only such a leader can halt it: a
+    /// message that names a term of its own is believed no more than any other.
+    fn follows(&self, message: &Message) -> bool {
+        message.term == self.term && message.from == self.leader
+    }
 }
 
 /// Why a message does not reach Raft.
@@ -116,13 +132,17 @@ pub(crate) fn admit(
             check_entries(message)?;
             let before = (message.index, message.log_term);
             let entries = message.entries.iter().map(|it| (it.index, it.term));
-            check_history(iter::once(before).chain(entries), message.term, standing)
+            check_history(iter::once(before).chain(entries), message, standing)
         }
         MessageType::MsgHeartbeat if message.term >= standing.term => {
             if message.commit > standing.last {
-                return Err(Refusal::LostLog {
-                    commit: message.commit,
-                });
+                if standing.follows(message) {
+                    return Err(Refusal::LostLog {
+                        commit: message.commit,
+                    });
+                }
+                // Raft learns of the leader. If it insists with its next heartbeat, this replica has lost its log.
+                message.commit = standing.last;
             }
             Ok(())
         }
@@ -151,6 +171,25 @@ pub(crate) fn admit(
         | MessageType::MsgCheckQuorum
         | MessageType::MsgTransferLeader => Err(Refusal::Kind),
     }
+}
+
+/// Whether a proposal that another replica forwards may be proposed on: its id supersedes all that are lower for good, so it is
+/// not above `boot_max`, nor far above the last one that took effect.
+pub(crate) fn admit_proposal(
+    proposal: &Proposal,
+    last: ProposalId,
+    boot_max: u64,
+) -> Result<(), Refusal> {
+    let ProposalId { boot, seq } = proposal.id;
+    let before = if boot == last.boot { last.seq } else { 0 };
+    if boot > boot_max || seq > before.saturating_add(SEQ_LEAP_MAX) {
+        return Err(Refusal::Implausible("proposal id"));
+    }
+    let deletes_all = |op: &Op| matches!(op, Op::DeletePrefix { prefix } if prefix.is_empty());
+    if proposal.batch.ops.iter().any(deletes_all) {
+        return Err(Refusal::Implausible("batch"));
+    }
+    Ok(())
 }
 
 fn check_numbers(
@@ -209,12 +248,12 @@ fn check_entries(message: &Message) -> Result<(), Refusal> {
 /// snapshot, and the leader then counts this replica among those that have its entries.
 fn check_history(
     entries: impl Iterator<Item = (u64, u64)>,
-    term: u64,
+    message: &Message,
     standing: &Standing<'_>,
 ) -> Result<(), Refusal> {
     // A leader that was replaced may have sent entries that were overwritten since; Raft refuses
     // them by their term.
-    if term < standing.term {
+    if message.term < standing.term {
         return Ok(());
     }
     for (index, theirs) in entries.take_while(|(index, _)| *index <= standing.commit) {
@@ -224,6 +263,10 @@ fn check_history(
             continue;
         };
         if ours != theirs {
+            // A leader that is not followed yet sends it again after its first heartbeat.
+            if !standing.follows(message) {
+                return Err(Refusal::Implausible("history"));
+            }
             return Err(Refusal::Conflict(Conflict {
                 index,
                 ours,
@@ -243,24 +286,20 @@ fn check_response(message: &Message, standing: &Standing<'_>) -> Result<(), Refu
 }
 
 fn check_snapshot(message: &mut Message, standing: &Standing<'_>) -> Result<(), Refusal> {
-    let term = message.term;
-    let snapshot = message
-        .snapshot
-        .as_mut()
-        .ok_or(Refusal::Implausible("snapshot"))?;
-    let metadata = snapshot.get_metadata();
+    let metadata = message.get_snapshot().get_metadata();
     let last = (metadata.index, metadata.term);
     let plausible = (1..=INDEX_MAX).contains(&metadata.index)
-        && (1..=term).contains(&metadata.term)
+        && (1..=message.term).contains(&metadata.term)
         && membership::is_static(metadata.get_conf_state(), standing.voters);
     if !plausible {
         return Err(Refusal::Implausible("snapshot"));
     }
-    check_history(iter::once(last), term, standing)?;
+    check_history(iter::once(last), message, standing)?;
     // Raft ignores one that is older than what it has committed, unread.
-    if metadata.index < standing.commit {
+    if last.0 < standing.commit {
         return Ok(());
     }
+    let snapshot = message.mut_snapshot();
     let octets = Bytes::from(std::mem::take(&mut snapshot.data));
     let sound = Contents::decode(octets.clone()).is_some();
     snapshot.data = octets.into();
@@ -268,6 +307,9 @@ fn check_snapshot(message: &mut Message, standing: &Standing<'_>) -> Result<(), 
         .then_some(())
         .ok_or(Refusal::Implausible("snapshot contents"))
 }
+
+/// Most proposals of one start of a replica between two that took effect: more than any replica makes in its life.
+const SEQ_LEAP_MAX: u64 = 1 << 32;
 
 /// Beyond this no index nor term is believed: leaves room for Raft to add to it.
 const INDEX_MAX: u64 = 1 << 60;

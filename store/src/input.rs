@@ -10,7 +10,7 @@ use raft::{
 
 use crate::{
     batch::Proposal,
-    config::{ELECTION_TICKS, HEARTBEAT_TICKS},
+    config::{ELECTION_TICKS, HEARTBEAT_TICKS, TICK_MS},
     envelope::{self, Address, Letter},
     error::Halt,
     guard::{self, Refusal, Standing},
@@ -117,17 +117,9 @@ impl Replica {
 
     fn receive(&mut self, from: u64, octets: Bytes, out: &mut Vec<Output>) -> Result<(), Halt> {
         let refusal = match self.open_letter(from, octets) {
-            Ok(Letter::Raft(message)) => return self.step(*message, out),
-            Ok(Letter::Propose(entry)) => {
-                let deadline = self.now + u64::from(self.config.proposal_ticks);
-                self.proposals.add_forwarded(entry, deadline);
-                return Ok(());
-            }
-            Ok(Letter::Transfer(to)) => {
-                if self.leads() {
-                    self.node.transfer_leader(to);
-                }
-                return Ok(());
+            Ok(letter) => {
+                self.heard.insert(from);
+                return self.obey(letter, out);
             }
             Err(refusal) => refusal,
         };
@@ -157,6 +149,19 @@ impl Replica {
         }
     }
 
+    fn obey(&mut self, letter: Letter, out: &mut Vec<Output>) -> Result<(), Halt> {
+        match letter {
+            Letter::Raft(message) => self.step(*message, out)?,
+            Letter::Propose(entry) => {
+                let deadline = self.now + u64::from(self.config.proposal_ticks);
+                self.proposals.add_forwarded(entry, deadline);
+            }
+            Letter::Transfer(to) if self.leads() => self.node.transfer_leader(to),
+            Letter::Transfer(_) => {}
+        }
+        Ok(())
+    }
+
     /// What `octets` say, if it may be believed that `from` says it.
     fn open_letter(&self, from: u64, octets: Bytes) -> Result<Letter, Refusal> {
         let (address, mut letter) = envelope::decode(octets)?;
@@ -179,6 +184,7 @@ impl Replica {
                     voters: &self.config.voters,
                     leads: self.leads(),
                     term: raft.term,
+                    leader: raft.leader_id,
                     commit: raft.raft_log.committed,
                     last: raft.raft_log.last_index(),
                     term_of: &term_of,
@@ -190,6 +196,11 @@ impl Replica {
                 if proposal.proposer != from {
                     return Err(Refusal::Foreign);
                 }
+                let last = self.state.proposers.get(&from).copied();
+                guard::admit_proposal(&proposal, last.unwrap_or_default(), self.boot_max())?;
+                if !(self.config.accepts)(&proposal.batch) {
+                    return Err(Refusal::Implausible("batch"));
+                }
             }
             Letter::Transfer(to) => {
                 if !self.config.voters.contains(to) {
@@ -198,6 +209,12 @@ impl Replica {
             }
         }
         Ok(letter)
+    }
+
+    /// No start of a replica counts higher: a year ahead of this replica's clock, which its own start was counted by.
+    fn boot_max(&self) -> u64 {
+        let since_start = self.now * TICK_MS / 1000;
+        self.proposals.boot() + since_start + BOOT_LEAP_MAX
     }
 
     fn step(&mut self, message: Message, out: &mut Vec<Output>) -> Result<(), Halt> {
@@ -251,6 +268,8 @@ fn snapshot_status(ok: bool) -> SnapshotStatus {
     }
 }
 
+/// Most seconds that the clocks of two replicas are apart: a year.
+const BOOT_LEAP_MAX: u64 = 366 * 86_400;
 /// Ticks in which a leader that is called gone, and lives, is heard of: a whole one more than there are between two
 /// heartbeats, for the first may end at once.
 const GONE_TICKS: usize = HEARTBEAT_TICKS + 2;

@@ -42,5 +42,5 @@ pub use batch::{Applied, Batch, Change, Condition, Op, Outcome, ProposalId};
 pub use config::{Config, Probe, Step};
 pub use error::{OpenError, StoreError};
 pub use format::FORMAT;
-pub use replica::{Input, Output, Replica, Role, Status};
+pub use replica::{Input, MESSAGE_OCTETS_MAX, Output, Replica, Role, Status};
 pub use view::{Frozen, View};

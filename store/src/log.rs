@@ -11,7 +11,11 @@
 //!  +--------+------+--------------+---------+------
 //! ```
 
-use std::{cell::RefCell, collections::VecDeque, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    collections::VecDeque,
+    sync::Arc,
+};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use raft::{
@@ -39,6 +43,8 @@ pub(crate) struct Log {
     pub(crate) hard: HardState,
     conf: ConfState,
     snapshots: RefCell<Option<Snapshot>>,
+    /// The state was too large for a snapshot: none is built for some time, since that takes seconds.
+    too_large: Cell<bool>,
 }
 
 #[derive(Copy, Clone)]
@@ -81,6 +87,7 @@ impl Log {
             hard,
             conf,
             snapshots: RefCell::new(None),
+            too_large: Cell::new(false),
             disk: Arc::clone(&disk),
         };
         for item in disk.scan(disk.raft(), b"") {
@@ -188,9 +195,10 @@ impl Log {
         self.disk.write(batch, false)
     }
 
-    /// Frees the snapshot that is kept for the next follower that needs one.
+    /// Frees the snapshot that is kept for the next follower that needs one, or lets one be built again.
     pub(crate) fn forget_snapshot(&self) {
         self.snapshots.take();
+        self.too_large.set(false);
     }
 
     fn last_term(&self) -> u64 {
@@ -277,6 +285,9 @@ impl Storage for Log {
     }
 
     fn snapshot(&self, request_index: u64, _to: u64) -> raft::Result<Snapshot> {
+        if self.too_large.get() {
+            return Err(LATER);
+        }
         let mut kept = self.snapshots.borrow_mut();
         if let Some(snapshot) = kept.as_ref() {
             let index = snapshot.get_metadata().index;
@@ -288,7 +299,9 @@ impl Storage for Log {
         // Raft takes this error for "later"; a disk that cannot be read is seen by the next write.
         let built = built.map_err(|error| {
             tracing::warn!(%error, "snapshot cannot be built");
-            raft::Error::Store(StorageError::SnapshotTemporarilyUnavailable)
+            self.too_large
+                .set(matches!(error, StoreError::StateTooLarge));
+            LATER
         })?;
         *kept = Some(built.clone());
         Ok(built)
@@ -371,6 +384,9 @@ pub(crate) const KEYS: [&[u8]; 5] = [APPLIED, PROPOSER_PREFIX, HARD, CONF, TRUNC
 const CONF: &[u8] = b"voters";
 const TRUNCATED: &[u8] = b"truncated";
 const OUT_OF_LOG: StoreError = StoreError::Malformed("index outside the log");
+
+/// Raft asks again.
+const LATER: raft::Error = raft::Error::Store(StorageError::SnapshotTemporarilyUnavailable);
 
 /// A founded log begins after this index, not 0: Raft refuses to send a snapshot at 0.
 const FIRST_INDEX: u64 = 1;

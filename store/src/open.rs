@@ -46,9 +46,10 @@ pub(crate) fn open(config: &Config) -> Result<Opened, OpenError> {
             dir: dir(),
             what: what.to_owned(),
         },
-        error @ (StoreError::Database(_) | StoreError::Latched(_) | StoreError::Injected(_)) => {
-            database(error)
-        }
+        error @ (StoreError::Database(_)
+        | StoreError::StateTooLarge
+        | StoreError::Latched(_)
+        | StoreError::Injected(_)) => database(error),
     };
     let log = Log::load(Arc::clone(&disk)).map_err(unsound)?;
     let state = State::load(Arc::clone(&disk)).map_err(unsound)?;
@@ -127,6 +128,13 @@ fn enter(config: &Config, disk: &Disk, has_identity: bool) -> Result<u64, OpenEr
     batch.put_cf(disk.meta(), BOOT, boot.to_be_bytes());
     disk.write(batch, true).map_err(database)?;
     Ok(boot)
+}
+
+/// Counts this start as `boot`, whatever it was.
+pub(crate) fn count(disk: &Disk, boot: u64) -> Result<(), StoreError> {
+    let mut batch = WriteBatch::default();
+    batch.put_cf(disk.meta(), BOOT, boot.to_be_bytes());
+    disk.write(batch, true)
 }
 
 fn raft_config(config: &Config, applied: u64) -> raft::Config {

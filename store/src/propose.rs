@@ -53,6 +53,17 @@ impl Proposals {
         }
     }
 
+    /// The start that our proposals are counted in.
+    pub(crate) fn boot(&self) -> u64 {
+        self.boot
+    }
+
+    /// Counts our proposals in another start: those of this one are superseded.
+    pub(crate) fn begin(&mut self, boot: u64, out: &mut Vec<Output>) {
+        self.give_up(out, |_, _| true);
+        self.boot = boot;
+    }
+
     /// Takes in one of ours; its outcome is among the outputs at once when it cannot be taken.
     pub(crate) fn add(&mut self, batch: Batch, ticket: u64, deadline: u64, out: &mut Vec<Output>) {
         let octets = batch.octets_len();

@@ -26,6 +26,7 @@ use crate::{
     config::{Spoken, Step},
     envelope::{self, Address, Letter},
     error::{Halt, StoreError},
+    open,
     replica::{Output, Replica},
     snapshot::Contents,
 };
@@ -212,8 +213,30 @@ impl Replica {
             }
             if let Some((proposer, id)) = name {
                 self.proposals.settle(proposer, id, index, &effect, out);
+                if effect == Effect::Superseded {
+                    self.count_above(proposer, out)?;
+                }
             }
         }
+        Ok(())
+    }
+
+    /// If a proposal of a later start in this replica's name took effect, counts its proposals above it: they would be
+    /// superseded for good. A clock that was ahead in an earlier life makes one, and so does a forger.
+    fn count_above(&mut self, proposer: u64, out: &mut Vec<Output>) -> Result<(), Halt> {
+        let last = self.state.proposers.get(&proposer);
+        let above = last.and_then(|last| last.boot.checked_add(1));
+        let Some(boot) =
+            above.filter(|above| proposer == self.config.id && *above > self.proposals.boot() + 1)
+        else {
+            return Ok(());
+        };
+        open::count(&self.disk, boot)?;
+        tracing::warn!(
+            boot,
+            "a later start of this replica has proposed: counting above it"
+        );
+        self.proposals.begin(boot, out);
         Ok(())
     }
 

@@ -2,8 +2,8 @@
 //! messages and ticks.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
-    mem::Discriminant,
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    mem::{self, Discriminant},
     panic::{self, AssertUnwindSafe},
     sync::Arc,
 };
@@ -22,6 +22,7 @@ use crate::{
     open,
     propose::{Proposals, dropped},
     read::Reads,
+    snapshot::SNAPSHOT_OCTETS_MAX,
     view::View,
 };
 
@@ -166,6 +167,8 @@ pub struct Replica {
     pub(crate) snapshots_sent: BTreeMap<u64, u64>,
     /// Leader and term as proposals and reads know them.
     pub(crate) led_by: (u64, u64),
+    /// Other voters of which a message was admitted since [`Replica::heard`] was last called.
+    pub(crate) heard: BTreeSet<u64>,
     pub(crate) refused: u64,
     /// Of those, how many by sender, if it is a voter, and reason: for the log.
     pub(crate) refusals: HashMap<(Option<u64>, Discriminant<Refusal>), u64>,
@@ -198,6 +201,7 @@ impl Replica {
             gone: None,
             snapshots_sent: BTreeMap::new(),
             led_by: (0, 0),
+            heard: BTreeSet::new(),
             refused: 0,
             refusals: HashMap::new(),
             inbox,
@@ -280,6 +284,11 @@ impl Replica {
         }
     }
 
+    /// Returns the other voters of which a message was admitted since the last call: a sign of life. A refused one is none.
+    pub fn heard(&mut self) -> BTreeSet<u64> {
+        mem::take(&mut self.heard)
+    }
+
     fn work(&mut self, out: &mut Vec<Output>) -> Result<(), Halt> {
         while let Some(input) = self.inbox.pop_front() {
             self.inbox_octets -= octets_of(&input);
@@ -344,8 +353,11 @@ fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
         .unwrap_or_else(|| "panic without a message".to_owned())
 }
 
-/// Most octets of messages and proposals between two polls: several snapshots.
-pub const INBOX_OCTETS_MAX: usize = 1 << 30;
+/// Most octets of one message: those of a snapshot, and its envelope.
+pub const MESSAGE_OCTETS_MAX: usize = SNAPSHOT_OCTETS_MAX + (1 << 10);
+
+/// Most octets of messages and proposals between two polls: a snapshot, and what comes with it.
+pub const INBOX_OCTETS_MAX: usize = MESSAGE_OCTETS_MAX + (64 << 20);
 
 /// Most inputs between two polls.
 pub const INBOX_LEN_MAX: usize = 1 << 20;

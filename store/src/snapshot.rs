@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The format is [`FORMAT`]. Neighbouring keys with one value share it. A snapshot is built and held in memory: for 400,000
-//! keys of 46 octets and 1,000 distinct values some 25 MB, at worst the size of the state. That is
-//! also the bound on a state this store is made for: a few hundred MB.
+//! keys of 46 octets and 1,000 distinct values some 25 MB, at worst the size of the state. It has at most
+//! [`SNAPSHOT_OCTETS_MAX`]: one that is larger is not built, which an error names.
 
 use std::{collections::BTreeMap, hash::Hasher};
 
@@ -74,8 +74,14 @@ pub(crate) fn encode(
     for fact in facts {
         let (key, value) = fact?;
         group.add(key, value, &mut out);
+        if out.len() > SNAPSHOT_OCTETS_MAX {
+            return Err(StoreError::StateTooLarge);
+        }
     }
     group.write(&mut out);
+    if out.len() > SNAPSHOT_OCTETS_MAX - 8 {
+        return Err(StoreError::StateTooLarge);
+    }
     let check = checksum(&out);
     out.put_u64(check);
     Ok(out.freeze())
@@ -172,6 +178,9 @@ impl Group {
         }
     }
 }
+
+/// Most octets of a snapshot. A state above it cannot be brought to a replica that lags or begins anew.
+pub(crate) const SNAPSHOT_OCTETS_MAX: usize = 1 << 30;
 
 fn checksum(octets: &[u8]) -> u64 {
     let mut hash = Fnv::default();

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use tempfile::TempDir;
 use weft_bgp::peer::{ClusterId, RouterId};
 use weft_bgp::reflect::Local;
+use weft_controller::ledger;
 use weft_store::{Config, Role};
 
 use crate::host::{Host, Turn};
@@ -402,6 +403,7 @@ impl World {
         let path = place.directory.path();
         let mut config = Config::new(id, voters, path, [7; 16], seed);
         config.log_keep_entries = self.log_keep;
+        config.accepts = ledger::knows;
         place.host = Some(Host::open(config, LOCAL, self.journal_octets, self.now));
         place.hashed = 0;
         self.trace.note(self.now, format!("replica {id}: started"));

@@ -3,7 +3,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message as _;
 use raft::eraftpb::{ConfState, Entry, Message, MessageType, Snapshot, SnapshotMetadata};
-use weft_store::{FORMAT, Input, Output};
+use weft_store::{FORMAT, Input, Op, Outcome, Output};
 
 use crate::world::{CLUSTER, Random, World, put};
 
@@ -182,6 +182,133 @@ fn a_replica_that_lost_acknowledged_entries_stops_voting() {
     assert_eq!(world.get(follower, "a").as_deref(), Some("1"));
 }
 
+/// A forger needs no knowledge for a term of its own; the group goes on after it.
+#[test]
+fn a_leader_that_is_not_followed_halts_nobody() {
+    let mut world = World::new(3);
+    let leader = world.leader();
+    let follower = world.follower();
+    world.commit(leader, put("a", "1"));
+    world.converge();
+    let other = 6 - leader - follower;
+    for (n, from) in [leader, other].into_iter().enumerate() {
+        let status = world.replicas[&follower].status();
+        let mut message = Message::default();
+        message.set_msg_type(MessageType::MsgHeartbeat);
+        (message.from, message.to, message.term) = (from, follower, status.term + (1 << 20));
+        message.commit = 1 << 59;
+        let octets = envelope(CLUSTER, from, follower, 1, &message.encode_to_vec());
+        world.input(follower, Input::Message { from, octets });
+        let mut message = Message::default();
+        message.set_msg_type(MessageType::MsgAppend);
+        (message.from, message.to, message.term) = (from, follower, status.term + (2 << 20) - 1);
+        (message.index, message.log_term) = (status.commit, status.term + 7);
+        let octets = envelope(CLUSTER, from, follower, 1, &message.encode_to_vec());
+        world.input(follower, Input::Message { from, octets });
+        world.poll(follower);
+        assert_eq!(world.replicas[&follower].status().degraded, None);
+        assert_eq!(world.replicas[&follower].status().refused, n as u64 + 1);
+        let leads = world.leader();
+        let outcome = world.commit(leads, put("a", "2"));
+        assert!(matches!(outcome, Outcome::Applied { .. }), "{outcome:?}");
+        world.converge();
+    }
+}
+
+#[test]
+fn a_forwarded_proposal_that_no_replica_makes_is_refused() {
+    let mut world = World::with(3, |config| {
+        config.accepts = |batch| {
+            let known = |op: &Op| !matches!(op, Op::Delete { keys } if keys[0] != "a");
+            batch.ops.iter().all(known)
+        };
+    });
+    let leader = world.leader();
+    let follower = world.follower();
+    world.commit(follower, put("a", "1"));
+    world.converge();
+    let delete =
+        |key: &[u8]| [&[2, 0, 0, 0, 1], &(key.len() as u32).to_be_bytes()[..], key].concat();
+    let year = 366 * 86_400;
+    let forged = [
+        (u64::MAX, 1, delete(b"a")),
+        (year + 10_000, 1, delete(b"a")),
+        (1, u64::MAX, delete(b"a")),
+        (2, (1 << 32) + 1, delete(b"a")),
+        (1, 2, vec![3, 0, 0, 0, 0]),
+        (1, 2, delete(b"b")),
+    ];
+    for (n, (boot, seq, op)) in (1..).zip(forged) {
+        let octets = forwarded(follower, leader, (boot, seq), &op);
+        let from = follower;
+        world.input(leader, Input::Message { from, octets });
+        world.deliver();
+        assert_eq!(world.replicas[&leader].status().refused, n, "{boot} {seq}");
+    }
+    assert_eq!(world.get(leader, "a").as_deref(), Some("1"));
+    let octets = forwarded(follower, leader, (1, 2), &delete(b"a"));
+    let from = follower;
+    world.input(leader, Input::Message { from, octets });
+    world.converge();
+    assert_eq!(world.get(leader, "a"), None);
+}
+
+/// Whether a forger made it, or the replica itself while its clock was ahead.
+#[test]
+fn a_proposal_of_a_later_start_does_not_silence_a_replica() {
+    let mut world = World::new(3);
+    let leader = world.leader();
+    let follower = world.follower();
+    world.commit(follower, put("a", "1"));
+    let delete = [&[2, 0, 0, 0, 1, 0, 0, 0, 1][..], b"a"].concat();
+    let octets = forwarded(follower, leader, (1_000, 5), &delete);
+    let from = follower;
+    world.input(leader, Input::Message { from, octets });
+    world.converge();
+    assert_eq!(world.get(leader, "a"), None);
+    let first = world.propose(follower, put("a", "2"));
+    let second = world.propose(follower, put("a", "3"));
+    world.until("outcomes", |world| world.outcomes.len() == 3);
+    assert_eq!(world.outcomes[&first], Outcome::Superseded);
+    assert_eq!(world.outcomes[&second], Outcome::Dropped);
+    for restarted in [false, true] {
+        if restarted {
+            world.kill(follower);
+            world.start(follower);
+            world.leader();
+        }
+        let outcome = world.commit(follower, put("a", "4"));
+        assert!(matches!(outcome, Outcome::Applied { .. }), "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_message_that_is_refused_is_no_sign_of_life() {
+    let mut world = World::new(3);
+    let leader = world.leader();
+    let follower = world.follower();
+    world.converge();
+    let mut heard = |world: &mut World| world.replicas.get_mut(&leader).unwrap().heard();
+    heard(&mut world);
+    let garbage = Bytes::from_static(b"garbage");
+    let from = follower;
+    world.input(
+        leader,
+        Input::Message {
+            from,
+            octets: garbage,
+        },
+    );
+    world.poll(leader);
+    assert_eq!(heard(&mut world), [].into());
+    world.ticks(4);
+    assert_eq!(
+        heard(&mut world),
+        [1, 2, 3].into_iter().filter(|id| *id != leader).collect()
+    );
+    assert_eq!(heard(&mut world), [].into());
+}
+
 #[test]
 fn a_committed_entry_that_does_not_decode_stops_the_replica_by_name() {
     let mut world = World::new(3);
@@ -228,6 +355,17 @@ fn is_named(reason: &str) -> bool {
         "does not decode",
     ];
     named.iter().any(|name| reason.contains(name))
+}
+
+/// A proposal of one operation that `from` forwards to `to`.
+fn forwarded(from: u64, to: u64, (boot, seq): (u64, u64), op: &[u8]) -> Bytes {
+    let mut proposal = vec![FORMAT];
+    for number in [from, boot, seq] {
+        proposal.extend(number.to_be_bytes());
+    }
+    proposal.extend([0, 0, 0, 0, 0, 0, 0, 1]);
+    proposal.extend(op);
+    envelope(CLUSTER, from, to, 2, &proposal)
 }
 
 pub(crate) fn envelope(cluster: [u8; 16], from: u64, to: u64, kind: u8, payload: &[u8]) -> Bytes {
