@@ -2,19 +2,22 @@
 //! that takes theirs. Large messages travel in pieces. Knows nothing of what they say.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Response, Status, Streaming};
 use weft_proto::consensus::v1::consensus_client::ConsensusClient;
 use weft_proto::consensus::v1::consensus_server;
 use weft_proto::consensus::v1::{DeliverResponse, Envelope};
+use weft_store::MESSAGE_OCTETS_MAX;
 
 use super::Command;
 use crate::config::{Config, Remote};
@@ -232,6 +235,8 @@ pub struct Inbound {
     own: u64,
     members: Vec<u64>,
     commands: mpsc::Sender<Command>,
+    /// The end of each sender's newest stream; dropped, it ends the one before.
+    newest: Mutex<BTreeMap<u64, oneshot::Sender<Infallible>>>,
 }
 
 impl Inbound {
@@ -241,7 +246,17 @@ impl Inbound {
             own,
             members,
             commands,
+            newest: Mutex::default(),
         }
+    }
+
+    /// Makes a stream the newest one of a sender; its end is told by what is returned. One replica has one stream: so what its
+    /// messages take while they come in has one bound.
+    fn newest(&self, sender: u64) -> oneshot::Receiver<Infallible> {
+        let (end, ended) = oneshot::channel();
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        newest.insert(sender, end);
+        ended
     }
 
     fn check(&self, envelope: &Envelope) -> Result<(), Status> {
@@ -264,30 +279,47 @@ impl consensus_server::Consensus for Inbound {
         request: Request<Streaming<Envelope>>,
     ) -> Result<Response<DeliverResponse>, Status> {
         let mut envelopes = request.into_inner();
+        let Some(mut envelope) = envelopes.message().await? else {
+            return Ok(Response::new(DeliverResponse {}));
+        };
+        let sender = envelope.from;
+        self.check(&envelope)?;
+        let mut ended = self.newest(sender);
         let mut message = BytesMut::new();
-        while let Some(envelope) = envelopes.message().await? {
+        loop {
             self.check(&envelope)?;
-            if message.len() + envelope.octets.len() > MESSAGE_MAX {
-                return Err(Status::resource_exhausted("message above 2 GiB"));
+            if envelope.from != sender {
+                return Err(Status::permission_denied("a stream has one sender"));
+            }
+            if message.len() + envelope.octets.len() > MESSAGE_OCTETS_MAX {
+                return Err(Status::resource_exhausted(
+                    "message above 1 GiB, the most that a snapshot may have",
+                ));
             }
             if message.is_empty() && !envelope.more {
-                let whole = Command::Message(envelope.from, envelope.octets);
-                self.deliver_one(whole).await?;
-                continue;
+                self.deliver_one(sender, envelope.octets).await?;
+            } else {
+                message.extend_from_slice(&envelope.octets);
+                if !envelope.more {
+                    self.deliver_one(sender, message.split().freeze()).await?;
+                }
             }
-            message.extend_from_slice(&envelope.octets);
-            if !envelope.more {
-                let whole = Command::Message(envelope.from, message.split().freeze());
-                self.deliver_one(whole).await?;
-            }
+            let next = tokio::select! {
+                biased;
+                _ = &mut ended => return Err(Status::aborted("the sender has a newer stream")),
+                next = envelopes.message() => next?,
+            };
+            let Some(next) = next else {
+                return Ok(Response::new(DeliverResponse {}));
+            };
+            envelope = next;
         }
-        Ok(Response::new(DeliverResponse {}))
     }
 }
 
 impl Inbound {
-    async fn deliver_one(&self, command: Command) -> Result<(), Status> {
-        let sent = self.commands.send(command).await;
+    async fn deliver_one(&self, sender: u64, octets: Bytes) -> Result<(), Status> {
+        let sent = self.commands.send(Command::Message(sender, octets)).await;
         sent.map_err(|_| Status::unavailable("the replica is stopping"))
     }
 }
@@ -297,8 +329,6 @@ const QUEUE_MAX: usize = 1024;
 const STREAM_QUEUE_MAX: usize = 16;
 /// As the contract says; below gRPC's default limit of 4 MiB.
 const PIECE_MAX: usize = 1 << 20;
-/// A snapshot of several million routes. Above it the sender is not one of us.
-const MESSAGE_MAX: usize = 2 << 30;
 const WINDOW: u32 = 4 << 20;
 const RETRY: Duration = Duration::from_millis(200);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -433,6 +463,61 @@ mod tests {
         dialer.abort();
         let asked = dialed(to, &from).await.unwrap();
         assert_eq!(asked.local_addr().unwrap().ip(), from.0[1]);
+    }
+
+    /// Replica 1 of three, where the messages of others come in, and clients of it.
+    async fn taken_in() -> (mpsc::Receiver<Command>, ConsensusClient<Channel>) {
+        let (commands, said) = mpsc::channel(16);
+        let inbound = Inbound::new(1, vec![1, 2, 3], commands);
+        let service = consensus_server::ConsensusServer::new(inbound);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let incoming = tokio_stream::wrappers::TcpListenerStream::new(listener);
+        let server = tonic::transport::Server::builder().add_service(service);
+        tokio::spawn(server.serve_with_incoming(incoming));
+        let client = ConsensusClient::connect(format!("http://{address}")).await;
+        (said, client.unwrap())
+    }
+
+    fn piece(from: u64, more: bool) -> Envelope {
+        Envelope {
+            from,
+            to: 1,
+            octets: Bytes::from_static(b"piece"),
+            more,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_stream_has_one_sender() {
+        let (mut said, mut client) = taken_in().await;
+        let pieces = [piece(2, false), piece(2, true), piece(3, false)];
+        let ended = client.deliver(tokio_stream::iter(pieces)).await;
+        assert_eq!(ended.unwrap_err().code(), tonic::Code::PermissionDenied);
+        assert!(matches!(said.recv().await, Some(Command::Message(2, _))));
+        assert!(
+            said.try_recv().is_err(),
+            "pieces of two senders are no message"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_newer_stream_of_a_sender_ends_the_one_before() {
+        let (mut said, mut client) = taken_in().await;
+        let (first, pieces) = mpsc::channel(1);
+        let mut other = client.clone();
+        let old = tokio::spawn(async move { other.deliver(ReceiverStream::new(pieces)).await });
+        first.send(piece(2, false)).await.unwrap();
+        assert!(matches!(said.recv().await, Some(Command::Message(2, _))));
+        first.send(piece(2, true)).await.unwrap();
+        for from in [3, 2] {
+            assert!(!old.is_finished());
+            let pieces = tokio_stream::iter([piece(from, false)]);
+            client.deliver(pieces).await.unwrap();
+            assert!(matches!(said.recv().await, Some(Command::Message(_, _))));
+        }
+        let ended = old.await.unwrap();
+        assert_eq!(ended.unwrap_err().code(), tonic::Code::Aborted);
     }
 
     #[tokio::test]
