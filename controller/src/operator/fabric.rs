@@ -269,9 +269,9 @@ pub(super) fn asked(
     Asked::new(request_id, hasher.finish(), validate_only)
 }
 
-const APPLYING_MAX: usize = 2;
+pub(crate) const APPLYING_MAX: usize = 2;
 /// Each holds its request, of 4 MiB at most, and takes some milliseconds.
-const WAITING_MAX: usize = 256;
+pub(crate) const WAITING_MAX: usize = 256;
 /// Batches that a client is behind with its answers.
 const ANSWERS_MAX: usize = 64;
 

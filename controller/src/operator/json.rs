@@ -316,6 +316,6 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const BODY_MAX: usize = 1 << 20;
 /// A fabric of 131,072 links and as many host ports.
 const LONG_BODY_MAX: usize = 128 << 20;
-const LONG_BODIES_MAX: usize = 2;
+pub(crate) const LONG_BODIES_MAX: usize = 2;
 /// A body that is not there after so long does not come.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);

@@ -133,7 +133,7 @@ impl Tables {
 }
 
 /// Exports of whole tables at a time: each reads a table to its end, and a person or a timer wants one.
-const EXPORTS_MAX: usize = 1;
+pub(crate) const EXPORTS_MAX: usize = 1;
 
 #[cfg(test)]
 mod tests {

@@ -657,7 +657,7 @@ fn progress(wanted: Option<prost_types::Duration>, faults: &mut InvalidFabric) -
 }
 
 /// Each takes a task and some KiB.
-pub(in crate::operator) const WATCHERS_MAX: usize = 10_000;
+pub(crate) const WATCHERS_MAX: usize = 10_000;
 /// Answers that wait for a client beside those that its connection holds.
 const ANSWERS_MAX: usize = 1;
 /// Changes of an answer, unless one revision has more.

@@ -668,7 +668,7 @@ impl Cached {
 }
 
 /// Looks at whole tables at a time: they hold the thread up.
-const LOOKS_MAX: usize = 2;
+pub(crate) const LOOKS_MAX: usize = 2;
 /// Entries and questions that wait for the thread; a full queue holds back the consensus thread's
 /// hand-over, not its heartbeats.
 const INPUTS_MAX: usize = 1024;

@@ -1,7 +1,15 @@
 //! The table of bounds in `controller/README.md`, compared with the constants.
 
+use weft_store::MESSAGE_OCTETS_MAX;
+
 use super::super::connection::STANDSTILL_MAX;
 use super::*;
+use crate::operator::fabric::{APPLYING_MAX, WAITING_MAX};
+use crate::operator::json::LONG_BODIES_MAX;
+use crate::operator::plans::simulate;
+use crate::operator::tables::EXPORTS_MAX;
+use crate::operator::watch::WATCHERS_MAX;
+use crate::reflector::thread::LOOKS_MAX;
 
 /// Rows of the table and their numbers, as the table has them. Whoever adds a bound to a door adds a row here and there.
 #[rustfmt::skip]
@@ -13,6 +21,15 @@ fn rows() -> Vec<(&'static str, String)> {
         ("API: octets of requests in flight", mib(OCTETS_MAX)),
         ("API: octets of requests in flight of one address", mib(OCTETS_PER_ADDRESS)),
         ("API: time for the next part of an apply, and for the first octets of JSON", secs(PART_PATIENCE)),
+        ("API: watches", count(WATCHERS_MAX)),
+        ("API: exports of tables at once", count(EXPORTS_MAX)),
+        ("API: applies at once", count(APPLYING_MAX)),
+        ("API: other changes of the fabric at once", count(WAITING_MAX)),
+        ("API: simulations at once", count(simulate::PLACES)),
+        ("API: bodies of JSON above 1 MiB at once", count(LONG_BODIES_MAX)),
+        ("API, metrics: looks at whole tables at once", count(LOOKS_MAX)),
+        ("Raft: octets of a message, a snapshot of the state included", format!("{} GiB", MESSAGE_OCTETS_MAX >> 30)),
+        ("Raft: streams of one replica", count(1)),
         ("Raft: connections", count(RAFT.connections)),
         ("Metrics: connections", count(METRICS.connections)),
         ("Metrics: connections of one address", count(METRICS.per_address)),

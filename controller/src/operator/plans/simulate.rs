@@ -417,7 +417,7 @@ fn count(count: usize) -> u32 {
 }
 
 /// Simulations at a time, at each of the two ports: each takes a core, and as much memory as a plan.
-const PLACES: usize = 1;
+pub(crate) const PLACES: usize = 1;
 /// The largest fabric is planned in seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Every switch there may be, and as many links as anybody fails at once.
