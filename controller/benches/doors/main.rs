@@ -96,6 +96,12 @@ impl Arguments {
         }
     }
 
+    /// Python, if an attack is written in it.
+    fn python(&self) -> Option<PathBuf> {
+        let mut rows = self.rows().into_iter();
+        rows.any(|(attack, _)| attack.is_python()).then(python)
+    }
+
     /// Attacks and their sources, in the order of the table.
     fn rows(&self) -> Vec<(&'static Attack, Sources)> {
         let wanted = |attack: &&Attack| {
@@ -134,6 +140,8 @@ fn main() -> ExitCode {
     }
     if !arguments.inside && arguments.attack.is_none() {
         build_agent();
+        // There is no network inside to bring it.
+        arguments.python();
         return code(network::enter("--inside"));
     }
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -179,7 +187,7 @@ fn build_agent() {
 /// Measures without an attack, then under each. Returns false if a figure misses its goal.
 async fn measure(arguments: &Arguments) -> bool {
     let attackers = Attackers::start().await;
-    let python = python();
+    let python = arguments.python();
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().unwrap_or("?").to_owned();
     say(&format!(
@@ -189,14 +197,7 @@ async fn measure(arguments: &Arguments) -> bool {
     table::head(arguments.short);
     let mut missed = 0;
     for (attack, sources) in arguments.rows() {
-        if attack.is_python() && python.is_none() {
-            say(&format!(
-                "{:16} left out: no Python with grpcio, which proto/python/venv.sh makes",
-                attack.name
-            ));
-            continue;
-        }
-        let figures = row(arguments, &attackers, attack, sources).await;
+        let figures = row(arguments, &attackers, python.as_deref(), (attack, sources)).await;
         missed += table::row(attack, sources, &figures, arguments.short);
     }
     say(&format!("{missed} figures missed their goal"));
@@ -207,8 +208,8 @@ async fn measure(arguments: &Arguments) -> bool {
 async fn row(
     arguments: &Arguments,
     attackers: &Attackers,
-    attack: &Attack,
-    sources: Sources,
+    python: Option<&Path>,
+    (attack, sources): (&Attack, Sources),
 ) -> Figures {
     let (mut group, leader) = Group::start(sources.family()).await;
     let leaves = Leaves::start(leader, arguments.routes()).await;
@@ -230,7 +231,7 @@ async fn row(
     };
     let (process, before, logged) = (target.id(), resident_mib(target.id()), target.logged());
     let (term, counted) = (group.term().await, refused(&metrics(leader).await));
-    let attacking = begin(arguments, attackers, attack, sources, leader);
+    let attacking = begin(arguments, attackers, python, (attack, sources), leader);
     if attack.is_switch() {
         // The switch listens before it is dialled.
         sleep(SETTLING).await;
@@ -286,8 +287,8 @@ async fn observe(leaves: &Leaves, at: At, attack: &Attack, until: Instant) -> (D
 fn begin(
     arguments: &Arguments,
     attackers: &Attackers,
-    attack: &Attack,
-    sources: Sources,
+    python: Option<&Path>,
+    (attack, sources): (&Attack, Sources),
     at: At,
 ) -> Child {
     let mut command = attackers.command("chrt");
@@ -297,11 +298,10 @@ fn begin(
         let api = at.door(Door::Api);
         let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/doors/doors.py");
         let name = attack.name.trim_start_matches("python-");
-        command.arg(python().unwrap()).arg(program).args([
-            name,
-            &api.to_string(),
-            &secs.to_string(),
-        ]);
+        command
+            .arg(python.unwrap())
+            .arg(program)
+            .args([name, &api.to_string(), &secs.to_string()]);
     } else {
         let sources = clap::ValueEnum::to_possible_value(&sources).unwrap();
         command.arg(std::env::current_exe().unwrap());
@@ -358,14 +358,15 @@ async fn restart(group: &mut Group, at: At) -> f64 {
     resident_mib(replica.id())
 }
 
-/// Python with grpcio, if proto/python/venv.sh has made it.
-fn python() -> Option<PathBuf> {
-    let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
-    let cache = std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(home)?;
-    let python = cache.join("weft/python/bin/python");
-    python.exists().then_some(python)
+/// Python with grpcio, which is made if it is missing.
+fn python() -> PathBuf {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../proto/python/venv.sh");
+    let mut bash = Command::new("bash");
+    bash.args(["-euc", r#"source "$0" >&2 && command -v python3"#])
+        .arg(script);
+    let found = bash.stderr(Stdio::inherit()).output().unwrap();
+    assert!(found.status.success(), "there is no Python with grpcio");
+    PathBuf::from(String::from_utf8(found.stdout).unwrap().trim())
 }
 
 /// Attacks of the short form.

@@ -80,7 +80,7 @@ impl Step {
     }
 }
 
-pub(super) const STEPS: [Step; 23] = [
+pub(super) const STEPS: [Step; 25] = [
     Step::verify("format", "cargo fmt --check", tree::format),
     Step::verify(
         "build",
@@ -122,6 +122,12 @@ pub(super) const STEPS: [Step; 23] = [
         tree::last_path,
     ),
     Step::verify(
+        "doors",
+        "three attacks on the API, from one address",
+        tree::doors,
+    )
+    .needing_root(),
+    Step::verify(
         "openapi",
         "every path of /openapi.json, with what fits it and what does not",
         clients::openapi,
@@ -159,6 +165,12 @@ pub(super) const STEPS: [Step; 23] = [
         "every fuzz target for two minutes",
         fuzz::two_minutes,
     ),
+    Step::all(
+        "long-doors",
+        "every attack on every door, from one address, one /64 and 250 addresses",
+        tree::long_doors,
+    )
+    .needing_root(),
     Step::all(
         "long-labs",
         "the long form of every lab that has a short one",
@@ -229,12 +241,11 @@ mod tests {
         };
         let taken = taken(&arguments);
         assert!(STEPS.iter().filter(|step| step.runs_labs()).count() == 4);
-        for step in STEPS
-            .iter()
-            .filter(|step| step.runs_labs() || step.name == "gribi")
-        {
+        let others = ["doors", "gribi", "long-doors"];
+        let making = |step: &&Step| step.runs_labs() || others.contains(&step.name);
+        for step in STEPS.iter().filter(making) {
             assert!(!taken.contains(&step.name));
         }
-        assert_eq!(taken.len(), STEPS.len() - 5);
+        assert_eq!(taken.len(), STEPS.len() - 7);
     }
 }

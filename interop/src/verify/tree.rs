@@ -91,6 +91,16 @@ pub(super) fn last_path(_: &mut Verification) -> Result<(), Failure> {
     pass(cargo().args(["bench-last-path", "--", "--rounds", "20"]))
 }
 
+/// The measure of `cargo bench-doors`, in its short form.
+pub(super) fn doors(_: &mut Verification) -> Result<(), Failure> {
+    pass(cargo().args(["bench-doors", "--", "--short"]))
+}
+
+/// The measure of `cargo bench-doors`.
+pub(super) fn long_doors(_: &mut Verification) -> Result<(), Failure> {
+    pass(cargo().arg("bench-doors"))
+}
+
 pub(super) fn tidy(_: &mut Verification) -> Result<(), Failure> {
     pass(cargo().arg("tidy"))
 }
