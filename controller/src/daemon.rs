@@ -318,6 +318,7 @@ fn open(config: &Config) -> Result<Replica, DaemonError> {
         | OpenError::OtherCluster { .. }
         | OpenError::OtherVoters { .. }
         | OpenError::Corrupt { .. }
+        | OpenError::Exposed { .. }
         | OpenError::Io { .. }
         | OpenError::Database { .. }
         | OpenError::Raft { .. } => DaemonError::Store(Box::new(source)),

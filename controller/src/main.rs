@@ -33,7 +33,12 @@ fn main() -> ExitCode {
     if let Some(file) = arguments.check {
         return check(&file);
     }
+    // Before anything else can make a file or a thread: routes, keys and passwords are for nobody else.
+    let private = weft_sys::make_private();
     let _flush = weft_log::start(arguments.log);
+    if let Err(error) = private {
+        tracing::warn!(%error, "core dumps of weftd stay on, and have its keys");
+    }
     if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
         tracing::warn!(%error, "the limit of open files stays as it is");
     }

@@ -69,6 +69,16 @@ pub enum OpenError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// Other users may read the directory, and that cannot be changed.
+    #[error("{dir}: has mode {found:04o}, and cannot be made 0700: {why}")]
+    Exposed {
+        /// The data directory.
+        dir: PathBuf,
+        /// Its mode.
+        found: u32,
+        /// Why, and what helps.
+        why: String,
+    },
     /// The database cannot be opened or written.
     #[error("{dir}")]
     Database {

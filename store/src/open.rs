@@ -1,7 +1,13 @@
 //! Opening a data directory: founding an empty one, refusing one of another replica, group or
 //! format. Knows no message.
 
-use std::{fs, sync::Arc};
+use std::{
+    fs::{self, DirBuilder},
+    io,
+    os::unix::fs::{DirBuilderExt, PermissionsExt},
+    path::Path,
+    sync::Arc,
+};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use raft::{RawNode, ReadOnlyOption};
@@ -32,11 +38,16 @@ pub(crate) fn open(config: &Config) -> Result<Opened, OpenError> {
     membership::check(config)?;
     let dir = || config.data_dir.clone();
     let database = |source| OpenError::Database { dir: dir(), source };
-    fs::create_dir_all(&config.data_dir).map_err(|source| OpenError::Io {
-        path: dir(),
-        source,
-    })?;
+    let mut builder = DirBuilder::new();
+    builder.recursive(true).mode(PRIVATE);
+    builder
+        .create(&config.data_dir)
+        .map_err(|source| OpenError::Io {
+            path: dir(),
+            source,
+        })?;
     let has_identity = identity::check(config)?;
+    narrow(&config.data_dir, has_identity)?;
     let disk = Disk::open(&config.data_dir.join(DATABASE), config.probe.clone());
     let disk = Arc::new(disk.map_err(database)?);
     let boot = enter(config, &disk, has_identity)?;
@@ -86,6 +97,50 @@ pub(crate) fn open(config: &Config) -> Result<Opened, OpenError> {
         state,
         boot,
     })
+}
+
+/// Takes other users' access to an existing directory away: the files in it have all routes, and what is declared. A directory
+/// that holds files of others is left as it is, and refused.
+fn narrow(dir: &Path, has_identity: bool) -> Result<(), OpenError> {
+    let unread = |source| OpenError::Io {
+        path: dir.to_owned(),
+        source,
+    };
+    let mut permissions = fs::metadata(dir).map_err(unread)?.permissions();
+    let found = permissions.mode() & 0o777;
+    if found & !PRIVATE == 0 {
+        return Ok(());
+    }
+    let exposed = |why| OpenError::Exposed {
+        dir: dir.to_owned(),
+        found,
+        why,
+    };
+    if !has_identity && holds_others(dir).map_err(unread)? {
+        return Err(exposed(
+            "it holds files of others; weftd needs a directory of its own".to_owned(),
+        ));
+    }
+    permissions.set_mode(PRIVATE);
+    fs::set_permissions(dir, permissions)
+        .map_err(|error| exposed(format!("{error}; give it to the user of weftd")))?;
+    tracing::warn!(
+        dir = %dir.display(),
+        found = %format_args!("{found:04o}"),
+        "other users could read the data directory; its mode is 0700 now"
+    );
+    Ok(())
+}
+
+/// Returns true if a directory holds what neither a replica nor a file system puts there.
+fn holds_others(dir: &Path) -> io::Result<bool> {
+    for entry in fs::read_dir(dir)? {
+        let name = entry?.file_name();
+        if name != DATABASE && name != "lost+found" {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Founds the database if it is empty, else checks whose it is; numbers this start.
@@ -180,5 +235,7 @@ pub(crate) const DATABASE: &str = "db";
 /// Keys of the records of this file.
 pub(crate) const KEYS: [&[u8]; 2] = [OWNER, BOOT];
 
+/// Mode of the data directory: its owner's alone.
+const PRIVATE: u32 = 0o700;
 const OWNER: &[u8] = b"owner";
 const BOOT: &[u8] = b"boot";

@@ -43,7 +43,7 @@ const PACKAGES: &[Package] = &[
     Package { name: "weft-agent", ours: &["weft-log", "weft-proto", "weft-sys"], ours_in_tests: &[], others: AnyBut(&["raft", "rocksdb"]) },
     Package { name: "weft-bfd", ours: &["weft-log"], ours_in_tests: &[], others: AnyBut(&["raft", "rocksdb", "tonic"]) },
     Package { name: "weft-log", ours: &[], ours_in_tests: &[], others: Only(&["clap", "tracing", "tracing-subscriber"]) },
-    Package { name: "weft-sys", ours: &[], ours_in_tests: &[], others: Only(&["libc", "socket2", "thiserror", "zeroize"]) },
+    Package { name: "weft-sys", ours: &[], ours_in_tests: &[], others: Only(&["libc", "nix", "socket2", "thiserror", "zeroize"]) },
     Package { name: "weft-telemetry", ours: &["weft-proto"], ours_in_tests: &["weft-agent"], others: Only(&["rustls", "serde_json", "tokio", "tokio-stream", "tonic", "tracing"]) },
     Package { name: "weft-cli", ours: &["weft-proto"], ours_in_tests: &[], others: AnyBut(&["raft", "rocksdb"]) },
     Package { name: "weft-tests", ours: &["weft-agent", "weft-bgp", "weft-controller", "weft-evpn", "weft-store", "weft-weights"], ours_in_tests: &[], others: AnyBut(&["raft", "rocksdb", "tokio", "tonic"]) },

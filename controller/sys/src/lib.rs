@@ -1,5 +1,5 @@
 //! Socket options that no safe crate has (TCP-MD5, TCP-AO, the least TTL to accept), the
-//! keys that go into them, and listeners. It refuses to know BGP, peers and what a connection carries.
+//! keys that go into them, listeners, and the privacy of a process. It refuses to know BGP, peers and what a connection carries.
 //!
 //! `options.rs` is the one file of the workspace that says `unsafe`.
 //!
@@ -34,8 +34,10 @@
 pub use self::key::{Key, KeyError, private_file};
 pub use self::listener::{Listening, listen};
 pub use self::options::{md5_key, min_ttl, tcp_ao_supported};
+pub use self::process::make_private;
 
 mod key;
 mod listener;
 mod options;
+mod process;
 pub mod tcp_ao;

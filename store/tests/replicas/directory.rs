@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs::{self, OpenOptions},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -42,6 +43,42 @@ fn directories_of_others_are_refused_by_name() {
         ));
     }
     drop(Replica::open(config(1, &[2, 1], CLUSTER)).unwrap());
+}
+
+/// The database has every route and all that is declared.
+#[test]
+fn a_directory_is_for_its_owner_alone() {
+    let dir = directory();
+    let own = dir.path().join("above").join("data");
+    let open = |dir: &Path| Replica::open(Config::new(1, vec![1], dir, CLUSTER, 1)).map(drop);
+    let widen = |dir: &Path| fs::set_permissions(dir, PermissionsExt::from_mode(0o755)).unwrap();
+    open(&own).unwrap();
+    assert_eq!(mode(&own), 0o700, "made so");
+    widen(&own);
+    open(&own).unwrap();
+    assert_eq!(mode(&own), 0o700, "an older release made it");
+    let prepared = dir.path().join("prepared");
+    fs::create_dir_all(prepared.join("lost+found")).unwrap();
+    widen(&prepared);
+    open(&prepared).unwrap();
+    assert_eq!(mode(&prepared), 0o700, "a file system of its own");
+}
+
+#[test]
+fn a_directory_that_others_use_is_refused_and_left_as_it_is() {
+    let dir = directory();
+    fs::write(dir.path().join("file"), "").unwrap();
+    fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let error = Replica::open(Config::new(1, vec![1], dir.path(), CLUSTER, 1)).err();
+    assert!(matches!(
+        error,
+        Some(OpenError::Exposed { found: 0o755, .. })
+    ));
+    assert_eq!(mode(dir.path()), 0o755);
+}
+
+fn mode(dir: &Path) -> u32 {
+    fs::metadata(dir).unwrap().permissions().mode() & 0o777
 }
 
 #[test]
