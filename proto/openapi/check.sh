@@ -10,9 +10,10 @@ if ! [[ $seconds =~ ^[0-9]+$ ]] || ((seconds < 10)); then
 fi
 here=$(realpath "$(dirname "$0")")
 venv="${XDG_CACHE_HOME:-$HOME/.cache}/weft/openapi"
-if ! [ -x "$venv/bin/schemathesis" ] || ! [ -x "$venv/bin/openapi-spec-validator" ]; then
-  python3 -m venv "$venv"
-  "$venv/bin/pip" install --quiet --disable-pip-version-check 'openapi-spec-validator==0.7.2' 'schemathesis==4.32.5'
+if ! cmp --silent "$here/requirements.txt" "$venv/requirements.txt"; then
+  python3 -m venv --clear "$venv"
+  "$venv/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: --require-hashes --requirement "$here/requirements.txt"
+  cp "$here/requirements.txt" "$venv/requirements.txt"
 fi
 # Below 32768: the kernel gives the others to outgoing connections.
 read -r port bgp < <(python3 - <<'PYTHON'

@@ -340,6 +340,27 @@ fn every_file_says_what_it_is_and_is_finished() {
     report(&faults);
 }
 
+/// A package of a registry that is another one tomorrow runs with the rights of the check.
+#[test]
+fn scripts_install_python_packages_by_their_digests() {
+    let mut faults = Vec::new();
+    let mut installs = 0;
+    for file in files_named(".sh") {
+        for (number, line) in file.text.lines().enumerate() {
+            if !(line.contains("pip\" install") || line.contains("pip install")) {
+                continue;
+            }
+            installs += 1;
+            let is_ours = line.contains("--no-deps") && line.ends_with("/*.whl");
+            if !line.contains("--require-hashes") && !is_ours {
+                faults.push(file.fault(number + 1, "pip installs with `--require-hashes` only"));
+            }
+        }
+    }
+    assert!(installs > 0, "no script installs a package");
+    report(&faults);
+}
+
 #[test]
 fn a_commented_word_and_a_longer_one_are_not_said() {
     let file = File {
@@ -391,6 +412,13 @@ fn root() -> PathBuf {
 
 /// Every Rust file of ours.
 fn files() -> Vec<File> {
+    let files = files_named(".rs");
+    assert!(files.len() > 100, "only {} files found", files.len());
+    files
+}
+
+/// Every file of ours whose name ends so.
+fn files_named(end: &str) -> Vec<File> {
     let root = root();
     let mut directories = vec![root.clone()];
     let mut files = Vec::new();
@@ -405,7 +433,7 @@ fn files() -> Vec<File> {
                 if name != "target" && !name.starts_with('.') {
                     directories.push(path);
                 }
-            } else if name.ends_with(".rs") {
+            } else if name.ends_with(end) {
                 let within = path.strip_prefix(&root).expect("found under the root");
                 files.push(File {
                     path: within.to_string_lossy().into_owned(),
@@ -414,7 +442,6 @@ fn files() -> Vec<File> {
             }
         }
     }
-    assert!(files.len() > 100, "only {} files found", files.len());
     files.sort_by(|a, b| a.path.cmp(&b.path));
     files
 }

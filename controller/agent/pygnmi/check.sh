@@ -6,9 +6,10 @@ agent=$(realpath "$1")
 cd "$(dirname "$0")"
 proto=../../../proto
 venv="${XDG_CACHE_HOME:-$HOME/.cache}/weft/pygnmi"
-if ! [[ -x "$venv/bin/ruff" && -x "$venv/bin/python-grpc-tools-protoc" ]]; then
-  python3 -m venv "$venv"
-  "$venv/bin/pip" install --quiet --disable-pip-version-check 'pygnmi==0.8.15' 'grpcio-tools>=1.74' 'ruff>=0.12'
+if ! cmp --silent requirements.txt "$venv/requirements.txt"; then
+  python3 -m venv --clear "$venv"
+  "$venv/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: --require-hashes --requirement requirements.txt
+  cp requirements.txt "$venv/requirements.txt"
 fi
 export PATH="$venv/bin:$PATH" PYTHONDONTWRITEBYTECODE=1
 ruff check --quiet --line-length 130 --select E,F,I,B,UP,SIM,RUF .
