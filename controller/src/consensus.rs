@@ -19,7 +19,7 @@ use weft_store::{Applied, Batch, Change, Input, Outcome, Output, Replica, Status
 
 use crate::daemon::health::Pulse;
 use crate::operator::metrics::Counted;
-use crate::reflector::Input as Reflected;
+use crate::reflector::Entry;
 
 /// What the thread takes.
 pub enum Command {
@@ -183,7 +183,7 @@ impl Room {
 /// Starts the thread. Applied entries go to `sink` in order; messages to `outbound` by replica id.
 pub fn start(
     replica: Replica,
-    sink: mpsc::Sender<Reflected>,
+    sink: mpsc::Sender<Entry>,
     outbound: BTreeMap<u64, mpsc::Sender<transport::Outbound>>,
     counted: Counted,
 ) -> (Consensus, std::thread::JoinHandle<()>) {
@@ -197,7 +197,7 @@ pub fn start(
 
 fn edge(
     replica: Replica,
-    sink: mpsc::Sender<Reflected>,
+    sink: mpsc::Sender<Entry>,
     outbound: BTreeMap<u64, mpsc::Sender<transport::Outbound>>,
     counted: Counted,
 ) -> (Consensus, Edge) {
@@ -238,10 +238,10 @@ fn edge(
 struct Edge {
     replica: Replica,
     inbox: mpsc::Receiver<Command>,
-    sink: mpsc::Sender<Reflected>,
+    sink: mpsc::Sender<Entry>,
     /// Applied entries that the reflector has no room for. While there are any, no proposal of this
     /// replica is taken.
-    backlog: VecDeque<(Applied, Option<Instant>)>,
+    backlog: VecDeque<Entry>,
     outbound: BTreeMap<u64, mpsc::Sender<transport::Outbound>>,
     publish: watch::Sender<Group>,
     proposals: HashMap<u64, Asker>,
@@ -398,15 +398,14 @@ impl Edge {
 
     /// Gives the reflector what it has room for.
     fn hand_over(&mut self) {
-        while let Some((applied, taken)) = self.backlog.pop_front() {
-            let applied = Reflected::Applied(applied, taken);
-            match self.sink.try_send(applied) {
+        while let Some(entry) = self.backlog.pop_front() {
+            match self.sink.try_send(entry) {
                 Ok(()) => {}
-                Err(TrySendError::Full(Reflected::Applied(applied, taken))) => {
-                    self.backlog.push_front((applied, taken));
+                Err(TrySendError::Full(entry)) => {
+                    self.backlog.push_front(entry);
                     return;
                 }
-                Err(_) => return, // the daemon stops
+                Err(TrySendError::Closed(_)) => return, // the daemon stops
             }
         }
     }
@@ -447,7 +446,8 @@ impl Edge {
             Output::Applied(applied) => {
                 self.emitted = applied.index;
                 if self.backlog.len() < BACKLOG_MAX {
-                    self.backlog.push_back((applied, self.taken(next)));
+                    let taken = self.taken(next);
+                    self.backlog.push_back(Entry { applied, taken });
                     // Now, not after the answers to its proposers: to wake one takes longer than to write this.
                     self.hand_over();
                 } else {
@@ -455,12 +455,13 @@ impl Edge {
                     self.backlog.clear();
                     let (index, term) = (applied.index, applied.term);
                     let changes = vec![Change::Reset];
-                    let reset = Applied {
+                    let applied = Applied {
                         index,
                         term,
                         changes,
                     };
-                    self.backlog.push_back((reset, None));
+                    let taken = None;
+                    self.backlog.push_back(Entry { applied, taken });
                 }
             }
             Output::Proposed { ticket, outcome } => {

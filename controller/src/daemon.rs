@@ -184,7 +184,7 @@ async fn serve(config: Config, file: Option<PathBuf>, raft: &Handle) -> Result<(
     let view = replica.view();
     let had_peers = view.scan(ledger::OWNERS).next().is_some();
     let (consensus, consensus_thread) =
-        consensus::start(replica, reflection.inputs(), queues, counted.clone());
+        consensus::start(replica, reflection.entries(), queues, counted.clone());
     let (reflector_thread, failed) = thread::start(reflector(&config), view, inbox);
     let ended = ending(terminated, failed).boxed().shared();
     let shared = shared(&config, consensus.clone(), reflection.clone(), had_peers);

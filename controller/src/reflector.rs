@@ -52,7 +52,7 @@ use learn::sanity::FabricView;
 use news::{Selected, Selection};
 use owner::Agreed;
 use sources::Sources;
-pub use thread::Input;
+pub use thread::{Entry, Input};
 pub use unreadable::{Fault, Unreadable};
 use views::Views;
 use wishes::Wishes;

@@ -4,6 +4,7 @@
 use weft_store::{Config, Op};
 
 use super::*;
+use crate::reflector::thread;
 
 fn batch(key: &'static [u8]) -> Batch {
     Batch {
@@ -16,7 +17,7 @@ fn batch(key: &'static [u8]) -> Batch {
 }
 
 /// The handle and what the thread would drive, with a reflector that has room for one entry.
-fn world(dir: &tempfile::TempDir) -> (Consensus, Edge, mpsc::Receiver<Reflected>) {
+fn world(dir: &tempfile::TempDir) -> (Consensus, Edge, mpsc::Receiver<Entry>) {
     let config = Config::new(1, vec![1], dir.path(), [1; 16], 1);
     let replica = Replica::open(config).unwrap();
     let (sink, reflected) = mpsc::channel(1);
@@ -61,7 +62,10 @@ fn what_is_applied_is_handed_over_before_its_proposer_is_told() {
         })
     };
     let mut handed_over = || match reflected.try_recv() {
-        Ok(Reflected::Applied(applied, None)) => Some(applied.index),
+        Ok(Entry {
+            applied,
+            taken: None,
+        }) => Some(applied.index),
         _ => None,
     };
     (7..10).for_each(|index| edge.dispatch(applied(index), None));
@@ -98,7 +102,7 @@ fn an_entry_comes_with_the_time_at_which_an_update_in_it_was_taken() {
         };
         edge.dispatch(Output::Applied(applied), next);
         match reflected.try_recv() {
-            Ok(Reflected::Applied(_, taken)) => taken,
+            Ok(Entry { taken, .. }) => taken,
             _ => panic!("not handed over"),
         }
     };
@@ -149,4 +153,35 @@ async fn a_read_ends_also_if_a_thread_that_hangs_leaves_no_room() {
     let rooms: Vec<_> = std::iter::from_fn(|| consensus.try_room()).collect();
     assert_eq!(rooms.len(), COMMANDS_MAX);
     assert_eq!(consensus.read_index().await, None);
+}
+
+/// Who asks the reflector for more than it answers holds up nobody who proposes.
+#[test]
+fn a_proposal_is_taken_and_its_entry_arrives_while_questions_fill_the_reflectors_queue() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = Config::new(1, vec![1], dir.path(), [1; 16], 1);
+    let replica = Replica::open(config).unwrap();
+    let (reflection, mut inbox) = thread::channel();
+    let sink = reflection.entries();
+    let (_consensus, mut edge) = edge(replica, sink, BTreeMap::new(), Counted::default());
+    while !edge.leads() {
+        edge.replica.handle(Input::Tick);
+        edge.settle();
+    }
+    let inputs = reflection.inputs();
+    while inputs
+        .try_send(thread::Input::Query(Box::new(|_| ())))
+        .is_ok()
+    {}
+    for key in [&b"first"[..], b"second"] {
+        let (reply, mut outcome) = oneshot::channel();
+        let taken = None;
+        edge.take(Command::Propose(batch(key), Asker { reply, taken }));
+        edge.settle();
+        let Ok(Outcome::Applied { index }) = outcome.try_recv() else {
+            panic!("not applied");
+        };
+        let entries = std::iter::from_fn(|| inbox.try_entry());
+        assert!(entries.last().is_some_and(|it| it.applied.index == index));
+    }
 }

@@ -86,8 +86,12 @@ impl Lone {
         let view = replica.view();
         let (reflection, inbox) = thread::channel();
         let inputs = reflection.inputs();
-        let (consensus, store) =
-            consensus::start(replica, inputs.clone(), BTreeMap::new(), Counted::new());
+        let (consensus, store) = consensus::start(
+            replica,
+            reflection.entries(),
+            BTreeMap::new(),
+            Counted::new(),
+        );
         let (reflector, _) = thread::start(Reflector::new(config.bgp.local), view, inbox);
         let commands = consensus.commands();
         let shared = Shared::new(config, "weft".to_owned(), consensus.clone(), reflection);
@@ -178,13 +182,14 @@ impl Lone {
     /// Lets the reflector read its tables again, as after a snapshot of another replica.
     pub(crate) async fn forget(&self) {
         let changes = vec![Change::Reset];
-        let reset = Applied {
+        let applied = Applied {
             index: 0,
             term: 0,
             changes,
         };
-        let reset = thread::Input::Applied(reset, None);
-        self.inputs.send(reset).await.unwrap();
+        let taken = None;
+        let reset = thread::Entry { applied, taken };
+        self.reflection.entries().send(reset).await.unwrap();
     }
 
     /// Why a call is refused that is known by its path.

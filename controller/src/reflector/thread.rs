@@ -34,10 +34,16 @@ use crate::speaker::gate::{Gate, Held};
 
 use turning::Turning;
 
-/// What the thread takes.
+/// An applied entry; they come in order.
+pub struct Entry {
+    /// The entry.
+    pub applied: Applied,
+    /// When an UPDATE in it was taken, if this replica took it and measures that.
+    pub taken: Option<std::time::Instant>,
+}
+
+/// What the thread takes besides entries.
 pub enum Input {
-    /// An applied entry, in order; and when an UPDATE in it was taken, if this replica took it and measures that.
-    Applied(Applied, Option<std::time::Instant>),
     /// A member wants a group's image and journal.
     Join(Join),
     /// A member wants to read another group, or the same with another interest.
@@ -115,6 +121,7 @@ pub struct Turned {
 /// A handle on the thread.
 #[derive(Clone)]
 pub struct Reflection {
+    entries: mpsc::Sender<Entry>,
     inputs: mpsc::Sender<Input>,
     control: watch::Receiver<u64>,
     view: watch::Receiver<Arc<FabricView>>,
@@ -239,15 +246,21 @@ impl Reflection {
         let _ = self.inputs.try_send(Input::Query(Box::new(|_| ())));
     }
 
-    /// Where applied entries and the stop go.
+    /// Where applied entries go.
+    pub fn entries(&self) -> mpsc::Sender<Entry> {
+        self.entries.clone()
+    }
+
+    /// Where the stop goes.
     pub fn inputs(&self) -> mpsc::Sender<Input> {
         self.inputs.clone()
     }
 }
 
-/// The channel to the thread, made before the store is opened so that both ends can be handed out.
+/// The channels to the thread, made before the store is opened so that both ends can be handed out.
 pub fn channel() -> (Reflection, Inbox) {
-    let (inputs, inbox) = mpsc::channel(INPUTS_MAX);
+    let (to_entries, entries) = mpsc::channel(ENTRIES_MAX);
+    let (to_inputs, inputs) = mpsc::channel(INPUTS_MAX);
     let (publish, control) = watch::channel(0);
     let (show, view) = watch::channel(Arc::default());
     let history = Arc::new(History::new());
@@ -257,7 +270,8 @@ pub fn channel() -> (Reflection, Inbox) {
     let latency = Arc::<Latency>::default();
     let pulse = Pulse::new("reflector", Instant::now());
     let reflection = Reflection {
-        inputs,
+        entries: to_entries,
+        inputs: to_inputs,
         control,
         view,
         history: Arc::clone(&history),
@@ -269,7 +283,9 @@ pub fn channel() -> (Reflection, Inbox) {
         places: Arc::new(Semaphore::new(LOOKS_MAX)),
     };
     let inbox = Inbox {
-        inbox,
+        entries,
+        inputs,
+        held: None,
         publish,
         show,
         history,
@@ -282,9 +298,13 @@ pub fn channel() -> (Reflection, Inbox) {
     (reflection, inbox)
 }
 
-/// The thread's end of the channel.
+/// The thread's end of the channels.
 pub struct Inbox {
-    inbox: mpsc::Receiver<Input>,
+    /// Those who fill the other queue must not hold entries back: a replica that cannot hand them over takes no proposals.
+    entries: mpsc::Receiver<Entry>,
+    inputs: mpsc::Receiver<Input>,
+    /// The next input, and how many of the entries that were there before it are not taken yet.
+    held: Option<(Input, usize)>,
     publish: watch::Sender<u64>,
     show: watch::Sender<Arc<FabricView>>,
     history: Arc<History>,
@@ -293,6 +313,58 @@ pub struct Inbox {
     news: Arc<News>,
     latency: Arc<Latency>,
     pulse: Arc<Pulse>,
+}
+
+/// The next thing to do, of either queue.
+enum Next {
+    Entry(Entry),
+    Input(Input),
+}
+
+impl Inbox {
+    /// Waits for an entry or an input; None: the daemon stops.
+    fn wait(&mut self) -> Option<Next> {
+        if self.held.is_none() {
+            let next = futures::executor::block_on(async {
+                tokio::select! {
+                    biased;
+                    Some(entry) = self.entries.recv() => Some(Next::Entry(entry)),
+                    input = self.inputs.recv() => input.map(Next::Input),
+                }
+            });
+            match next {
+                Some(Next::Input(input)) => self.hold(input),
+                entry => return entry,
+            }
+        }
+        self.waiting()
+    }
+
+    /// Returns what waits already. An input comes after the entries that were there before it: it often looks at what they change.
+    /// Entries that come later do not keep it waiting.
+    fn waiting(&mut self) -> Option<Next> {
+        if self.held.is_none()
+            && let Ok(input) = self.inputs.try_recv()
+        {
+            self.hold(input);
+        }
+        if let Some((_, before)) = &mut self.held {
+            if *before == 0 {
+                return self.held.take().map(|(input, _)| Next::Input(input));
+            }
+            *before -= 1;
+        }
+        self.try_entry().map(Next::Entry)
+    }
+
+    fn hold(&mut self, input: Input) {
+        self.held = Some((input, self.entries.len()));
+    }
+
+    /// Returns an entry that waits.
+    pub(crate) fn try_entry(&mut self) -> Option<Entry> {
+        self.entries.try_recv().ok()
+    }
 }
 
 /// Why the thread ended before it was stopped. Nothing of the entry at fault is selected or
@@ -398,24 +470,25 @@ impl Edge {
         loop {
             self.inbox.pulse.beat();
             let mut next = match self.turning.is_empty() {
-                true => match self.inbox.inbox.blocking_recv() {
-                    Some(input) => Some(input),
+                true => match self.inbox.wait() {
+                    Some(next) => Some(next),
                     None => return Ok(()),
                 },
                 // There is something to do, whether something new came or not.
-                false => self.inbox.inbox.try_recv().ok(),
+                false => self.inbox.waiting(),
             };
             let mut taken = 0;
             // What waits is selected and encoded once.
-            while let Some(input) = next.take() {
-                if matches!(input, Input::Stop) {
-                    return Ok(());
-                }
+            while let Some(now) = next.take() {
                 self.inbox.pulse.beat();
-                self.take(input)?;
+                match now {
+                    Next::Entry(entry) => self.apply(entry)?,
+                    Next::Input(Input::Stop) => return Ok(()),
+                    Next::Input(input) => self.take(input),
+                }
                 taken += 1;
                 if taken < TAKEN_MAX {
-                    next = self.inbox.inbox.try_recv().ok();
+                    next = self.inbox.waiting();
                 }
             }
             self.poll();
@@ -423,20 +496,18 @@ impl Edge {
         }
     }
 
-    fn take(&mut self, input: Input) -> Result<(), Failure> {
+    fn apply(&mut self, Entry { applied, taken }: Entry) -> Result<(), Failure> {
+        self.taken.extend(taken);
+        let is_reset = |change: &Change| matches!(change, Change::Reset);
+        if applied.changes.iter().any(is_reset) {
+            self.reset()
+        } else {
+            Ok(self.reflector.handle(&applied)?)
+        }
+    }
+
+    fn take(&mut self, input: Input) {
         match input {
-            Input::Applied(applied, taken) => {
-                self.taken.extend(taken);
-                if applied
-                    .changes
-                    .iter()
-                    .any(|change| matches!(change, Change::Reset))
-                {
-                    self.reset()?;
-                } else {
-                    self.reflector.handle(&applied)?;
-                }
-            }
             Input::Join(join) => self.waiting.push(join),
             Input::Turn(turn) => self.turning.push(turn),
             Input::Follow(peer, reply) => {
@@ -455,7 +526,6 @@ impl Edge {
             Input::Watch(settings) => self.reflector.watch_moves(settings),
             Input::Stop => {}
         }
-        Ok(())
     }
 
     /// Reads the whole state, as of one index: entries up to it are skipped when they come.
@@ -669,10 +739,11 @@ impl Cached {
 
 /// Looks at whole tables at a time: they hold the thread up.
 pub(crate) const LOOKS_MAX: usize = 2;
-/// Entries and questions that wait for the thread; a full queue holds back the consensus thread's
-/// hand-over, not its heartbeats.
+/// Entries that wait for the thread; a full queue holds back the consensus thread's hand-over, not its heartbeats.
+const ENTRIES_MAX: usize = 1024;
+/// Questions that wait for the thread; who finds the queue full waits.
 const INPUTS_MAX: usize = 1024;
-/// Inputs taken before what they changed is selected and sent: bounds the time to the first octet.
+/// Entries and inputs taken before what they changed is selected and sent: bounds the time to the first octet.
 const TAKEN_MAX: usize = 256;
 /// Polls between two looks for groups and attributes that nobody needs.
 const SWEEP_EVERY: u64 = 1024;

@@ -82,7 +82,7 @@ fn an_update_is_measured_once_what_it_changes_is_in_a_journal() {
             term: 1,
             changes: vec![change],
         };
-        edge.take(Input::Applied(applied, taken)).unwrap();
+        edge.apply(Entry { applied, taken }).unwrap();
         edge.poll();
         let (counts, above, _) = reflection.latency().totals();
         counts.iter().sum::<u64>() + above
@@ -121,4 +121,50 @@ fn each_input_is_a_sign_of_life() {
         assert!(inputs.try_send(input).is_ok());
     }
     edge.drive().unwrap();
+}
+
+/// Whoever proposed something and asks then must find it, however many entries were before it.
+#[test]
+fn a_question_finds_all_entries_that_were_there_before_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let replica = Replica::open(Config::new(1, vec![1], dir.path(), [1; 16], 1)).unwrap();
+    let (reflection, inbox) = channel();
+    let reflector = Reflector::new(Local {
+        asn: 64_496,
+        router_id: RouterId(1),
+        cluster_id: ClusterId(2),
+    });
+    let mut edge = Edge::new(reflector, replica.view(), inbox);
+    edge.reset().unwrap();
+    let first = edge.reflector.index() + 1;
+    let (inputs, entries) = (reflection.inputs(), reflection.entries());
+    let entry = |index| {
+        let applied = Applied {
+            index,
+            term: 1,
+            changes: Vec::new(),
+        };
+        Entry {
+            applied,
+            taken: None,
+        }
+    };
+    let (seen, indexes) = std::sync::mpsc::channel();
+    let last = first + TAKEN_MAX as u64 * 2;
+    for index in first..=last {
+        assert!(entries.try_send(entry(index)).is_ok());
+    }
+    for later in 1..=3 {
+        let (seen, entries) = (seen.clone(), entries.clone());
+        let look: Query = Box::new(move |reflector| {
+            drop(seen.send(reflector.index()));
+            // An entry that comes now is before the questions that are not looked at yet.
+            assert!(entries.try_send(entry(last + later)).is_ok());
+        });
+        assert!(inputs.try_send(Input::Query(look)).is_ok());
+    }
+    assert!(inputs.try_send(Input::Stop).is_ok());
+    edge.drive().unwrap();
+    let indexes: Vec<u64> = indexes.try_iter().collect();
+    assert_eq!(indexes, [last, last + 1, last + 2]);
 }

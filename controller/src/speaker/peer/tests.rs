@@ -74,7 +74,7 @@ pub(crate) fn shared(config: &str) -> (Shared, Store) {
     let (reflection, _) = thread::channel();
     let (consensus, thread) = consensus::start(
         replica,
-        reflection.inputs(),
+        reflection.entries(),
         BTreeMap::new(),
         Counted::new(),
     );
