@@ -361,7 +361,7 @@ fn serve_api(
         .layer(Calls::new(door.clone()).with_octets())
         .add_routes(with_json(
             services,
-            counted.requests.clone(),
+            counted,
             &config.api,
             shared.health.clone(),
         ));

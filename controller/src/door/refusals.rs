@@ -1,6 +1,6 @@
 //! Counts what doors refuse, and logs it at most ten times a second. Knows reasons, and no connection.
 
-use std::net::SocketAddr;
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,6 +25,8 @@ pub(crate) enum Reason {
     Stranger,
     /// Too many octets of requests are in flight.
     Octets,
+    /// It comes from beyond this machine, and only callers on it are answered.
+    Far,
 }
 
 impl Reason {
@@ -37,6 +39,7 @@ impl Reason {
             Self::Silent => "no octets in time",
             Self::Stranger => "address of no replica",
             Self::Octets => "request octets in flight",
+            Self::Far => "caller beyond this machine",
         }
     }
 }
@@ -62,7 +65,7 @@ impl Refusals {
     }
 
     /// Counts a refusal, and logs it if few were logged lately.
-    pub(crate) fn note(&self, door: &'static str, reason: Reason, from: SocketAddr) {
+    pub(crate) fn note(&self, door: &'static str, reason: Reason, from: impl Display) {
         let reason = reason.label();
         self.counts.get_or_create(&Labels { door, reason }).inc();
         let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);

@@ -12,12 +12,15 @@ use tonic::transport::server::TcpConnectInfo;
 
 use super::refusal;
 use crate::config::Api;
+use crate::door::bounds::API;
+use crate::door::refusals::{Reason, Refusals};
 
 /// The rule of the API's port, the same for gRPC, JSON and the page.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Access {
     /// True if callers beyond this machine are answered.
     insecure: bool,
+    refusals: Refusals,
 }
 
 /// A caller, as far as it is known: today its address.
@@ -61,19 +64,20 @@ pub(super) enum Permission {
 
 impl Access {
     /// Returns the rule that the configuration sets.
-    pub(super) fn new(api: &Api) -> Self {
+    pub(super) fn new(api: &Api, refusals: Refusals) -> Self {
         let insecure = api.insecure;
-        Self { insecure }
+        Self { insecure, refusals }
     }
 
-    /// Admits callers on this machine, and all others with `insecure = true`.
+    /// Admits callers on this machine, and all others with `insecure = true`. Counts and logs whom it refuses.
     ///
     /// # Errors
     /// PERMISSION_DENIED, with the name of the setting.
-    pub(super) fn admit(self, caller: Identity) -> Result<(), Status> {
+    pub(super) fn admit(&self, caller: Identity) -> Result<(), Status> {
         if self.insecure || caller.is_near {
             Ok(())
         } else {
+            self.refusals.note(API.door, Reason::Far, caller);
             Err(refusal::insecure())
         }
     }
@@ -82,7 +86,7 @@ impl Access {
     ///
     /// # Errors
     /// PERMISSION_DENIED; UNIMPLEMENTED for a method of weft.v1 that requires no permission here.
-    fn call(self, path: &str, caller: Identity) -> Result<(), Status> {
+    fn call(&self, path: &str, caller: Identity) -> Result<(), Status> {
         let path = path.trim_start_matches('/');
         if path.starts_with(HEALTH) {
             return Ok(());
@@ -104,7 +108,6 @@ pub(super) async fn pass(
 ) -> Response<Body> {
     let caller = Identity::connected(request.extensions());
     if let Err(refused) = access.call(request.uri().path(), caller) {
-        tracing::debug!(by = %caller, path = request.uri().path(), "call refused");
         return refused.into_http();
     }
     request.extensions_mut().insert(caller);
@@ -315,6 +318,11 @@ mod tests {
         Identity::connected(&extensions)
     }
 
+    fn rule(insecure: bool) -> Access {
+        let refusals = Refusals::default();
+        Access { insecure, refusals }
+    }
+
     /// Every method of the contract, as its path without the first `/`.
     fn methods() -> BTreeSet<String> {
         let pool = weft_proto::json::pool();
@@ -353,11 +361,14 @@ mod tests {
             (true, Some("192.0.2.7:4000"), list, true),
             (true, None, list, true),
         ] {
-            let answer = Access { insecure }.call(path, caller(address));
+            let access = rule(insecure);
+            let answer = access.call(path, caller(address));
             let refused = answer.err().map(|it| {
                 assert!(it.message().contains("insecure = true"), "{it}");
                 reason(&it)
             });
+            let counted = access.refusals.count(API.door, Reason::Far);
+            assert_eq!(counted, u64::from(!is_answered), "{path}");
             let expected = (!is_answered).then(|| (Code::PermissionDenied, "INSECURE".to_owned()));
             assert_eq!(refused, expected, "{insecure} {address:?} {path}");
         }
@@ -393,7 +404,7 @@ mod tests {
         assert_eq!(rows.iter().cloned().collect::<BTreeSet<_>>(), methods());
         assert_eq!(rows.len(), methods().len(), "a method is there twice");
         let near = caller(Some("127.0.0.1:4000"));
-        let open = Access { insecure: true };
+        let open = rule(true);
         let unknown = open.call("/weft.v1.PeerService/ForgetPeer", near);
         assert_eq!(unknown.unwrap_err().code(), Code::Unimplemented);
     }

@@ -67,10 +67,15 @@ struct Inner {
 
 impl Gateway {
     /// Before the handlers of a running daemon, which count their calls in the same requests.
-    pub fn new(api: &Api, services: Router, requests: Requests, health: Health) -> Self {
+    pub(super) fn new(
+        (access, api): (Access, &Api),
+        services: Router,
+        requests: Requests,
+        health: Health,
+    ) -> Self {
         let inner = Inner {
             guard: Guard {
-                access: Access::new(api),
+                access,
                 hosts: api.hosts.clone(),
             },
             routes: Routes::of(PACKAGE),

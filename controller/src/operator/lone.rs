@@ -105,8 +105,9 @@ impl Lone {
             .add_service(replicas_at_leader(&shared));
         let services = services(&shared, &led, &Arc::new(reloader), fabric);
         let api = shared.config().api.clone();
-        let requests = Requests::default();
-        let port = with_json(services, requests.clone(), &api, shared.health.clone());
+        let counted = Counted::new();
+        let requests = counted.requests.clone();
+        let port = with_json(services, &counted, &api, shared.health.clone());
         // A caller of a test that names no address is on this machine.
         let port = port.into_axum_router().layer(from_fn(near));
         let (port, http) = (Routes::from(port.clone()), port);

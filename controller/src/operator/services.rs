@@ -11,9 +11,9 @@ use weft_proto::v1::{
 
 use super::access::{self, Access};
 use super::json::{self, Gateway};
+use super::metrics::Counted;
 use super::plans::simulate;
 use super::replicas::Addresses;
-use super::requests::Requests;
 use super::tables::Tables;
 use super::{config, evpn, fabric, jobs, peers, plans, replicas, routes, watch};
 use crate::config::Api;
@@ -108,12 +108,13 @@ fn addresses(shared: &Shared) -> Addresses {
 }
 
 /// The services, behind the rule of access and counted, and JSON beside them at the same port.
-pub fn with_json(services: Routes, requests: Requests, api: &Api, health: Health) -> Routes {
-    let counting = requests.clone();
-    let access = axum::middleware::from_fn_with_state(Access::new(api), access::pass);
+pub fn with_json(services: Routes, counted: &Counted, api: &Api, health: Health) -> Routes {
+    let requests = counted.requests.clone();
+    let access = Access::new(api, counted.refusals.clone());
+    let passing = axum::middleware::from_fn_with_state(access.clone(), access::pass);
     let services = services.prepare().into_axum_router();
-    let services = services.layer(access).layer(counting);
-    let gateway = Gateway::new(api, services.clone(), requests, health);
+    let services = services.layer(passing).layer(requests.clone());
+    let gateway = Gateway::new((access, api), services.clone(), requests, health);
     let both = services.fallback(move |request| gateway.clone().answer(request));
     Routes::from(both.layer(axum::middleware::from_fn(json::grpc_by_programs)))
 }

@@ -21,7 +21,7 @@ use crate::consensus::tests::hung;
 use crate::daemon::follow_health;
 use crate::daemon::switches::led::Led;
 use crate::fabric::topology::tests::leaf_spine;
-use crate::operator::metrics::{self, Counted, Requests, Sources};
+use crate::operator::metrics::{self, Counted, Sources};
 use crate::operator::replicas;
 use crate::operator::services::with_json;
 use crate::reflector::thread;
@@ -42,7 +42,7 @@ impl Surfaces {
         let shared = Shared::new(config, "weft".to_owned(), consensus, reflection);
         let shared = Arc::new(shared);
         let health = shared.health.clone();
-        let api = with_json(Routes::default(), Requests::default(), &api, health.clone());
+        let api = with_json(Routes::default(), &Counted::new(), &api, health.clone());
         let reporter = HealthReporter::new();
         let consensus = shared.consensus.clone();
         tokio::spawn(follow_health(health, consensus, reporter.clone()));
