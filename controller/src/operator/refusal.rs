@@ -459,6 +459,8 @@ const NAME_OCTETS_MAX: usize = 256;
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::super::lone::reason;
     use super::*;
 
@@ -499,6 +501,42 @@ mod tests {
         ] {
             assert_fits(&refused);
         }
+    }
+
+    /// A program is written from the comments of the contract.
+    #[test]
+    fn the_contract_has_every_reason_and_no_other() {
+        let is_reason = |it: &&str| {
+            let plain = |octet: u8| octet.is_ascii_uppercase() || octet == b'_';
+            it.len() > 3 && it.bytes().all(plain)
+        };
+        let code = include_str!("refusal.rs").split("#[cfg(test)]").next();
+        let sent: BTreeSet<&str> = code.unwrap().split('"').filter(is_reason).collect();
+        let contract = concat!(env!("CARGO_MANIFEST_DIR"), "/../proto/weft/v1");
+        let files = std::fs::read_dir(contract).unwrap();
+        let texts = files.map(|it| std::fs::read_to_string(it.unwrap().path()).unwrap());
+        let texts: Vec<String> = texts.collect();
+        let mut documented = BTreeSet::new();
+        for text in &texts {
+            let rows = text.lines().filter_map(|line| line.strip_prefix("//   "));
+            let reasons: BTreeSet<&str> = rows
+                .filter_map(|row| Some(row.split_once(' ')?.0))
+                .filter(is_reason)
+                .collect();
+            // Every method can answer these, whatever else a service answers.
+            if reasons.contains("DEFECT") {
+                let always = ["INVALID_FIELDS", "INSECURE", "NOT_GRPC", "TOO_MANY_OCTETS"];
+                assert!(always.iter().all(|it| reasons.contains(it)), "{reasons:?}");
+            }
+            documented.extend(reasons);
+        }
+        // Of HTTP alone: /openapi.json has them.
+        let http = include_str!("json/openapi.rs");
+        for reason in ["NO_SUCH_PATH", "NOT_JSON", "FOREIGN_HOST", "FOREIGN_ORIGIN"] {
+            assert!(http.contains(reason), "{reason}");
+            documented.insert(reason);
+        }
+        assert_eq!(documented, sent);
     }
 
     #[test]

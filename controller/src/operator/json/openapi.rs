@@ -420,7 +420,8 @@ const CONVENTIONS: &str = "The API of weft, a replicated BGP EVPN reflector and 
     fields of its path, query and body in one message, and the server has reflection, v1 and v1alpha.\n\n\
     Beside what a service documents, HTTP has these reasons: NO_SUCH_PATH (404); UNKNOWN_METHOD (405): the path takes other \
     methods; NOT_JSON (415); FOREIGN_HOST (403): the replica is called by a name that is none of `hosts`; FOREIGN_ORIGIN (403): a \
-    page of another site calls; INSECURE (403): the client is not on this machine, and the replica does not say `insecure`. \
+    page of another site calls; INSECURE (403): the client is not on this machine, and the replica does not say `insecure`; \
+    STREAM_TOO_SLOW (504): the body did not come, or did not end, in time. \
     NOT_GRPC is for paths of gRPC alone.";
 const SEVERAL: &str = " May be there several times.";
 const LAST_EVENT_ID: &str = "The id of the last event that was heard, as a browser sends it: the stream goes on after it, whatever \
