@@ -31,7 +31,7 @@ pub(crate) struct Log {
 impl Log {
     fn frozen(&mut self, (vni, mac): Place, holder: Holder, now: Duration) {
         if self.frozen.admit(now) {
-            tracing::warn!(%vni, %mac, %holder, "MAC address frozen");
+            tracing::warn!(%vni, %mac, %holder, why = "it moved too often", "MAC address frozen");
         }
     }
 

@@ -646,7 +646,7 @@ impl Switches {
         };
         if let Outcome::Applied { index } = self.shared.consensus.propose(batch).await {
             for job in over {
-                tracing::info!(job = %job.name, index, "job ended: its lease is over");
+                tracing::info!(resource = %job.name, by = "expire_time", index, "job deleted");
             }
         }
     }

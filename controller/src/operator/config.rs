@@ -76,7 +76,7 @@ impl config_service_server::ConfigService for Service {
         let turn = self.once.begin(id, ())?;
         let changes = match (&text, turn) {
             (Some(text), _) => self.reloader.compare(text, &text_name),
-            (None, Turn::First) => self.reloader.reload(validate_only).await,
+            (None, Turn::First) => self.reloader.reload(validate_only, by).await,
             (None, Turn::Again) => Ok(Vec::new()),
         };
         let changes = changes.map_err(|error| {
@@ -84,7 +84,7 @@ impl config_service_server::ConfigService for Service {
             refused(&error)
         })?;
         if !validate_only {
-            tracing::info!(%by, changes = changes.len(), "an operator reloads the configuration");
+            tracing::info!(%by, changes = changes.len(), "configuration reloaded");
         }
         let count = u32::try_from(changes.len()).unwrap_or(u32::MAX);
         let page = Page::of(usize::MAX, changes.into_iter().map(change));

@@ -1,6 +1,7 @@
 //! The configuration file read again while peers are up: checked whole, compared, and handed to the
 //! speaker. Knows the file and the difference; what a peer makes of it is its task's.
 
+use std::fmt::Display;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -74,11 +75,16 @@ impl Reloader {
         self.shared.config()
     }
 
-    /// Reads the file and says what differs from what holds; unless `dry_run`, that holds afterwards.
+    /// Reads the file and returns its differences from the configuration in force; unless `dry_run`, it is in force afterwards. The
+    /// log names who asked for that.
     ///
     /// # Errors
     /// Why nothing was changed.
-    pub async fn reload(&self, dry_run: bool) -> Result<Vec<Change>, ReloadError> {
+    pub async fn reload(
+        &self,
+        dry_run: bool,
+        by: impl Display + Send,
+    ) -> Result<Vec<Change>, ReloadError> {
         let _turn = self.turn.lock().await;
         let file = self.file.clone().ok_or(ReloadError::NoFile)?;
         let path = file.clone();
@@ -97,7 +103,7 @@ impl Reloader {
         sent.map_err(|_| ReloadError::Stopping)?;
         accepted.await.map_err(|_| ReloadError::Stopping)?;
         for change in &changes {
-            tracing::info!(%change, "configuration changed");
+            tracing::info!(%change, %by, "configuration changed");
         }
         Ok(changes)
     }
@@ -115,9 +121,12 @@ impl Reloader {
 /// Reloads at every SIGHUP, those that came before this was asked for included.
 pub async fn at_hangup(mut hangup: Signal, reloader: Arc<Reloader>) {
     while hangup.recv().await.is_some() {
-        match reloader.reload(false).await {
-            Ok(changes) => tracing::info!(changes = changes.len(), "configuration reloaded"),
-            Err(error) => tracing::error!(%error, "configuration not reloaded; nothing changed"),
+        let by = "SIGHUP";
+        match reloader.reload(false, by).await {
+            Ok(changes) => tracing::info!(by, changes = changes.len(), "configuration reloaded"),
+            Err(error) => {
+                tracing::error!(by, %error, "configuration not reloaded; nothing changed");
+            }
         }
     }
 }
