@@ -391,6 +391,7 @@ const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::speaker::peer::tests::shared;
 
     #[test]
     fn a_client_gets_the_format_that_it_weighs_most() {
@@ -422,5 +423,33 @@ mod tests {
             assert_eq!(asks_for_open_metrics(&headers), open, "{accept}");
         }
         assert!(!asks_for_open_metrics(&HeaderMap::new()));
+    }
+    /// Scrapers must not hold the reflector up longer than readers of lists and dumps do.
+    #[tokio::test(start_paused = true)]
+    async fn the_page_looks_at_tables_only_at_a_free_place() {
+        // The reflector of this replica has stopped: who asks for a look learns that at once.
+        let (shared, _store) = shared("[bgp]\nasn = 64496\n");
+        let sources = Sources {
+            shared: Arc::new(shared),
+            led: Led::new(),
+            counted: Counted::new(),
+        };
+        let reflection = sources.shared.reflection.clone();
+        let page = async || {
+            page(State(sources.clone()), HeaderMap::new())
+                .await
+                .status()
+        };
+        let (first, second) = (reflection.place().await, reflection.place().await);
+        assert!(first.is_some() && second.is_some());
+        let began = Instant::now();
+        assert_eq!(page().await, StatusCode::OK, "the page without tables");
+        assert_eq!(began.elapsed(), TABLES_PATIENCE);
+        drop(first);
+        assert_eq!(page().await, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(
+            reflection.place().await.is_some(),
+            "its place is free again"
+        );
     }
 }
