@@ -43,6 +43,7 @@ use crate::config::{Bgp, Config};
 use crate::consensus::Consensus;
 use crate::daemon::health::Health;
 use crate::daemon::supervision::supervised;
+use crate::door::places::Source;
 use crate::monitoring::tap::Taps;
 use crate::reflector::owner::{self, Agreed};
 use crate::reflector::thread::Reflection;
@@ -331,14 +332,27 @@ impl Speaker {
         bgp.dynamic_peers_max.saturating_sub(dynamic)
     }
 
-    /// A dynamic peer that needs its place for nothing goes. False: there is none.
-    fn make_room(&self) -> bool {
+    /// Makes room for a dynamic peer at this address: one that needs its place for nothing goes, if it takes that.
+    ///
+    /// # Errors
+    /// Why there is no room.
+    fn make_room(&self, address: IpAddr) -> Result<(), Reason> {
+        let max = self.shared.config().bgp.dynamic_peers_max;
         let mut entries = lock(&self.shared.entries);
-        let Some(address) = places(&entries).to_give_up() else {
-            return false;
+        let dynamic = entries.iter().filter(|(_, entry)| entry.dynamic);
+        let dynamic = dynamic.map(|(address, _)| *address);
+        let Some(reason) = places::lacking(dynamic, address, max) else {
+            return Ok(());
         };
+        let of = (reason == Reason::Source).then(|| Source::of(address));
+        let lost = places(&entries).to_give_up(of).ok_or(reason)?;
         // The task ends when nobody can reach it any more.
-        entries.remove(&address).is_some()
+        entries.remove(&lost);
+        let noted = lock(&self.shared.refusals).note(Reason::GaveWay, Instant::now());
+        if let Some(unlogged) = noted {
+            tracing::warn!(peer = %lost, to = %address, unlogged, "a dynamic peer without a session gave way to another; see bgp.dynamic_peers_max");
+        }
+        Ok(())
     }
 
     /// Dynamic peers that say nothing go while places are scarce.
@@ -501,8 +515,8 @@ impl Speaker {
         if setup.group.shutdown.is_some() {
             return self.turn_away(&stream, from, Reason::Shutdown);
         }
-        if self.room(&self.shared.config().bgp) == 0 && !self.make_room() {
-            return self.turn_away(&stream, from, Reason::NoRoom);
+        if let Err(reason) = self.make_room(address) {
+            return self.turn_away(&stream, from, reason);
         }
         let words = self.start(setup, None);
         let _ = words.try_send(Word::Incoming(stream));
@@ -514,8 +528,8 @@ impl Speaker {
         let Some(unlogged) = lock(&self.shared.refusals).note(reason, Instant::now()) else {
             return;
         };
-        if reason == Reason::NoRoom {
-            tracing::error!(%from, unlogged, "no room for another dynamic peer; see bgp.dynamic_peers_max");
+        if matches!(reason, Reason::NoRoom | Reason::Source) {
+            tracing::error!(%from, %reason, unlogged, "no room for another dynamic peer; see bgp.dynamic_peers_max");
         } else {
             tracing::info!(%from, %reason, unlogged, "connection refused");
         }

@@ -1,5 +1,5 @@
-//! Places of dynamic peers, `bgp.dynamic_peers_max`: which of them are given up for others. Each address has one. Knows who is
-//! silent and who lingers, no session.
+//! Places of dynamic peers, `bgp.dynamic_peers_max`: which of them are given up for others. Each address has one, and the addresses
+//! of one /64 have half of them at most. Knows who is silent and who lingers, no session.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -7,7 +7,33 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::refusal::Reason;
 use super::report::Report;
+use crate::door::places::Source;
+
+/// Returns why there is no place of `max` for one more peer at `address`, if there is none.
+pub(super) fn lacking(
+    dynamic: impl Iterator<Item = IpAddr>,
+    address: IpAddr,
+    max: usize,
+) -> Option<Reason> {
+    let source = Source::of(address);
+    let (mut all, mut of_source) = (0, 0);
+    for other in dynamic {
+        all += 1;
+        of_source += usize::from(Source::of(other) == source);
+    }
+    if of_source >= of_one_source(max) {
+        return Some(Reason::Source);
+    }
+    (all >= max).then_some(Reason::NoRoom)
+}
+
+/// Places of one source: half of them, so that a host, which has all of its /64, leaves the other half. The loopbacks of a whole
+/// fabric may be in one /64, too.
+fn of_one_source(max: usize) -> usize {
+    max.div_ceil(2)
+}
 
 /// Since when a dynamic peer needs its place for nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,11 +62,12 @@ impl Places {
         Self(dynamic.map(idle).collect())
     }
 
-    /// The peer that makes room for another: of those that said nothing yet the first to connect, then of those whose task
-    /// only remembers the first to begin that.
-    pub(super) fn to_give_up(&self) -> Option<IpAddr> {
+    /// The peer that makes room for another, of one source if it lacks a place there: of those that said nothing yet the first
+    /// to connect, then of those whose task only remembers the first to begin that.
+    pub(super) fn to_give_up(&self, of: Option<Source>) -> Option<IpAddr> {
         let first = |since: fn(&Idle) -> Option<Instant>| {
             let each = self.0.iter();
+            let each = each.filter(|(it, _)| of.is_none_or(|of| Source::of(**it) == of));
             let each = each.filter_map(|(address, idle)| Some((since(idle)?, *address)));
             each.min().map(|(_, address)| address)
         };
@@ -82,7 +109,7 @@ mod tests {
             (address(4), idle(at(1), None)),
         ]));
         for expected in [Some(4), Some(3), Some(2), None] {
-            let found = places.to_give_up();
+            let found = places.to_give_up(None);
             assert_eq!(found, expected.map(address));
             found.map(|address| places.0.remove(&address));
         }
@@ -109,5 +136,23 @@ mod tests {
         assert!(places.overdue(6, late).is_empty(), "half of them are free");
         let early = late - Duration::from_millis(1);
         assert!(places.overdue(5, early).is_empty());
+    }
+    #[test]
+    fn a_64_has_half_of_the_places_and_gives_up_its_own() {
+        let host = |number: u16| IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, number]);
+        let mut taken: Vec<_> = (1..=3).map(host).collect();
+        let lacks = |taken: &[IpAddr], address| lacking(taken.iter().copied(), address, 5);
+        assert_eq!(lacks(&taken, host(4)), Some(Reason::Source));
+        assert_eq!(lacks(&taken[1..], host(4)), None);
+        assert_eq!(lacks(&taken, address(1)), None);
+        taken.extend([address(1), address(2)]);
+        assert_eq!(lacks(&taken, address(3)), Some(Reason::NoRoom));
+        let idle = |secs| Idle {
+            silent: Some(Instant::now() + Duration::from_secs(secs)),
+            lingering: None,
+        };
+        let places = Places(BTreeMap::from([(address(1), idle(1)), (host(1), idle(2))]));
+        assert_eq!(places.to_give_up(Some(Source::of(host(4)))), Some(host(1)));
+        assert_eq!(places.to_give_up(Some(Source::of(address(3)))), None);
     }
 }

@@ -23,6 +23,10 @@ pub enum Reason {
     Shutdown,
     /// As many dynamic peers are served as may be.
     NoRoom,
+    /// The addresses of its /64 have half of the places of dynamic peers.
+    Source,
+    /// A dynamic peer that needed its place for nothing gave way to another.
+    GaveWay,
     /// The task of the peer has other connections to look at.
     Busy,
     /// Another connection of the peer goes before it. RFC 4271 §6.8.
@@ -46,6 +50,8 @@ impl Reason {
             Self::Stranger => "no peer has this address",
             Self::Shutdown => "shut down",
             Self::NoRoom => "too many dynamic peers",
+            Self::Source => "too many dynamic peers of its address",
+            Self::GaveWay => "gave way to another peer",
             Self::Busy => "task of the peer busy",
             Self::Collision => "another connection goes before it",
             Self::OtherIdentifier => "session of another BGP identifier",
@@ -63,6 +69,8 @@ impl Reason {
             Self::Stranger
             | Self::Shutdown
             | Self::NoRoom
+            | Self::Source
+            | Self::GaveWay
             | Self::Busy
             | Self::TooOften
             | Self::Stopped
