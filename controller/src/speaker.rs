@@ -8,6 +8,7 @@
 pub mod export;
 pub mod feed;
 pub mod gate;
+mod identities;
 pub mod keys;
 pub mod losses;
 pub mod offer;
@@ -24,7 +25,7 @@ pub mod socket;
 pub mod weights;
 pub mod writer;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -47,6 +48,7 @@ use crate::door::places::Source;
 use crate::monitoring::tap::Taps;
 use crate::reflector::owner::{self, Agreed};
 use crate::reflector::thread::Reflection;
+use identities::Identities;
 use keys::{Keyring, Keys};
 use losses::Losses;
 use peer::command::{Command, Refused};
@@ -88,7 +90,7 @@ pub struct Shared {
     /// How many peers were lost a moment ago.
     pub losses: Losses,
     /// The address that holds each identity. Rings when one is released.
-    identities: watch::Sender<HashMap<PeerId, IpAddr>>,
+    identities: watch::Sender<Identities>,
     away: Mutex<BTreeMap<PeerId, Duration>>,
     entries: Mutex<BTreeMap<IpAddr, Entry>>,
     /// Connections that no peer's task takes.
@@ -183,30 +185,19 @@ impl Shared {
     /// One identity, one address.
     ///
     /// # Errors
-    /// The address that holds the identity.
+    /// The address that the identity belongs to.
     pub fn claim_identity(&self, peer: PeerId, address: IpAddr) -> Result<(), IpAddr> {
-        let mut holder = address;
-        self.identities.send_if_modified(|identities| {
-            let before = identities.len();
-            identities.retain(|other, held| *other == peer || *held != address);
-            let released = identities.len() < before;
-            holder = *identities.entry(peer).or_insert(address);
-            released
-        });
-        if holder == address {
-            Ok(())
-        } else {
-            Err(holder)
-        }
+        let is_declared = |address| self.reflection.is_declared(address);
+        let mut claimed = Ok(());
+        self.identities
+            .send_modify(|identities| claimed = identities.claim(peer, address, is_declared));
+        claimed
     }
 
     /// The address holds no identity any more.
     pub fn release_identity(&self, address: IpAddr) {
-        self.identities.send_if_modified(|identities| {
-            let before = identities.len();
-            identities.retain(|_, held| *held != address);
-            identities.len() < before
-        });
+        let release = |identities: &mut Identities| identities.release(address);
+        self.identities.send_if_modified(release);
     }
 
     /// Connections that were refused before a peer's task saw them.
@@ -462,7 +453,7 @@ impl Speaker {
             return;
         };
         for peer in served.unwrap_or_default() {
-            if self.shared.identities.borrow().contains_key(&peer) {
+            if self.shared.identities.borrow().is_held(peer) {
                 continue;
             }
             tracing::warn!(%peer, "a session that is not there is taken back");

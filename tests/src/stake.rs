@@ -128,6 +128,10 @@ impl stake::Driver for Asked<'_, '_> {
     fn away(&self) -> Duration {
         Duration::ZERO
     }
+
+    fn is_declared(&self, _address: IpAddr) -> bool {
+        false
+    }
 }
 
 fn read(view: &View, peer: PeerId) -> Facts {

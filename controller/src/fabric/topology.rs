@@ -194,6 +194,13 @@ impl Topology {
         self.switch(name).filter(|_| *found == vtep)
     }
 
+    /// Whether the BGP sessions of a switch come from this address.
+    pub fn has_peer(&self, address: IpAddr) -> bool {
+        let first = (address, SwitchName::from(""));
+        let next = self.peers.range(first..).next();
+        next.is_some_and(|(found, _)| *found == address)
+    }
+
     /// Every link, in order of its name.
     pub fn links(&self) -> impl Iterator<Item = &Link> + '_ {
         self.links.values().map(AsRef::as_ref)

@@ -60,6 +60,35 @@ pub struct Own<'a> {
     pub preserved: &'a Preserved,
     /// The session was refused, since another device with the same identity is served: it says nothing of the peer.
     pub refused: bool,
+    /// Whose the identity is, between the session and the owner.
+    pub home: Home,
+}
+
+/// Whose an identity is by the declared fabric, between a session and the owner, if their addresses differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Home {
+    /// The one that was first: both addresses are declared, or neither is.
+    #[default]
+    First,
+    /// The session's: its address is the `peer_address` of a switch, and the owner's is not.
+    Session,
+    /// The owner's: its address is one, and the session's is not.
+    Owner,
+}
+
+impl Home {
+    /// Returns whose the identity is.
+    pub fn of(address: IpAddr, agreed: &Agreed, is_declared: impl Fn(IpAddr) -> bool) -> Self {
+        let owner = agreed.owner.as_ref().map(|owner| owner.address);
+        let Some(other) = owner.filter(|other| *other != address) else {
+            return Self::First;
+        };
+        match (is_declared(address), is_declared(other)) {
+            (true, false) => Self::Session,
+            (false, true) => Self::Owner,
+            (true, true) | (false, false) => Self::First,
+        }
+    }
 }
 
 /// Families for which a peer that is back forwards as it did before it went: the F bits.
@@ -124,12 +153,16 @@ pub enum Step {
 
 /// Address of the device to which the peer's identity belongs, where a session from `address` is of another one: two devices
 /// have the same router id and AS, or one has sessions from two addresses. The one that is owned was first: by a live
-/// session at another replica, or by paths that are kept for its return.
-pub fn rival(replica: u64, address: IpAddr, agreed: &Agreed) -> Option<IpAddr> {
+/// session at another replica, or by paths that are kept for its return. A declared address goes before one that was first.
+pub fn rival(replica: u64, address: IpAddr, agreed: &Agreed, home: Home) -> Option<IpAddr> {
     let owner = agreed.owner.as_ref()?;
     let live = owner.replica != replica && agreed.sessions.contains(&owner.replica);
-    let is_rival = owner.address != address && (live || is_awaited(replica, agreed, owner));
-    is_rival.then_some(owner.address)
+    let is_rival = match home {
+        Home::First => live || is_awaited(replica, agreed, owner),
+        Home::Session => false,
+        Home::Owner => true,
+    };
+    (is_rival && owner.address != address).then_some(owner.address)
 }
 
 /// True while the peer is expected back at its last address, before any session of this replica: nobody else may take what
@@ -158,7 +191,7 @@ pub fn next(own: &Own<'_>, agreed: &Agreed) -> Step {
 }
 
 fn hold(own: &Own<'_>, agreed: &Agreed, address: IpAddr, kind: PeerKind) -> Step {
-    if rival(own.replica, address, agreed).is_some() {
+    if rival(own.replica, address, agreed, own.home).is_some() {
         // Whoever drives the session ends it.
         return Step::Wait;
     }
@@ -174,24 +207,30 @@ fn hold(own: &Own<'_>, agreed: &Agreed, address: IpAddr, kind: PeerKind) -> Step
         return Step::Commit;
     }
     let owner = agreed.owner.as_ref();
+    // Another device had the identity: it is taken back, and what that one said goes.
+    let is_taken = own.home == Home::Session;
     let served =
         |owner: &Owner| owner.replica != own.replica && agreed.sessions.contains(&owner.replica);
-    if owner.is_some_and(served) {
+    if owner.is_some_and(served) && !is_taken {
         return Step::Wait;
     }
     // The record of an earlier session of ours keeps the others waiting: renew it, whoever is preferred.
     let renewed = owner.is_some_and(|owner| owner.replica == own.replica);
     let stranger = is_stranger(own.replica, address, agreed);
     let preferred = !stranger && preferred(own.peer, &agreed.sessions) == Some(own.replica);
-    if !renewed && !preferred && !own.impatient {
+    if !renewed && !preferred && !own.impatient && !is_taken {
         return Step::Wait;
     }
     // What others hear was not lost with a session of ours.
     let alone = agreed.sessions.iter().all(|id| *id == own.replica);
     let unsaid = renewed && own.restarted && alone;
-    let (claim, kept) = claim(own, owner, unsaid, (address, kind));
+    let (mut claim, kept) = claim(own, owner, unsaid, (address, kind));
+    if is_taken {
+        (claim.fresh_from, claim.returned) = (0, None);
+    }
     let mut ops = vec![ledger::put(&FactKey::Owner(own.peer), claim.encode())];
-    ops.extend(forget_routes(own.peer, own.families, kept));
+    let stays = |family| !is_taken && kept(family);
+    ops.extend(forget_routes(own.peer, own.families, stays));
     Step::Claim(ledger::owned(own.peer, owner, ops), claim)
 }
 
@@ -543,6 +582,8 @@ mod tests {
         established: bool,
         /// The session is of another device with the same router id and AS.
         clone: bool,
+        /// The only address that is declared, by its last octet.
+        declared: Option<u8>,
         /// The session was refused beside another device, and comes again.
         refused: bool,
         claimed: Option<Owner>,
@@ -558,9 +599,15 @@ mod tests {
             IpAddr::from([192, 0, 2, if self.clone { 2 } else { 1 }])
         }
 
+        fn home(&self, agreed: &Agreed) -> Home {
+            let declared = self.declared.map(|last| IpAddr::from([192, 0, 2, last]));
+            Home::of(self.address(), agreed, |it| declared == Some(it))
+        }
+
         /// What the peer's task does.
         fn refuse(&mut self, id: u64, facts: &Facts) {
-            let rival = rival(id, self.address(), &facts.agreed());
+            let agreed = facts.agreed();
+            let rival = rival(id, self.address(), &agreed, self.home(&agreed));
             if self.established && self.pending.is_none() && rival.is_some() {
                 (self.established, self.refused) = (false, true);
                 self.claimed = None;
@@ -604,6 +651,7 @@ mod tests {
             left: session.left.as_ref(),
             preserved: &preserved,
             refused: session.refused,
+            home: session.home(agreed),
         };
         next(&own, agreed)
     }
@@ -678,13 +726,15 @@ mod tests {
     }
 
     proptest! {
-        /// The third replica's session is of another device. A session that waits for what it proposed decides nothing.
+        /// The third replica's session is of another device. A session that waits for what it proposed decides nothing. The
+        /// identity of a declared device is its own, whoever is first.
         #[test]
         fn one_of_two_devices_with_one_identity_is_served_and_the_other_leaves_nothing(
+            declared in proptest::option::of(1u8..3),
             events in proptest::collection::vec((0usize..3, 0u8..4), 0..120)
         ) {
             let mut facts = Facts::default();
-            let mut sessions = vec![Session::default(); 3];
+            let mut sessions = vec![Session { declared, ..Session::default() }; 3];
             sessions[2].clone = true;
             for (at, event) in events {
                 let session = &mut sessions[at];
@@ -709,6 +759,9 @@ mod tests {
             }
             let established = || sessions.iter().filter(|session| session.established);
             prop_assert_eq!(established().next().is_some(), served, "somebody is served");
+            let last = |session: &Session| Some(if session.clone { 2 } else { 1 });
+            let comes = sessions.iter().any(|session| last(session) == declared && (session.established || session.refused));
+            prop_assert!(!comes || established().all(|session| last(session) == declared), "the declared one");
             let agreed = facts.agreed();
             match agreed.owner {
                 None => prop_assert!(!served && !facts.has_routes()),
@@ -741,12 +794,12 @@ mod tests {
     fn a_second_device_with_the_identity_of_one_that_is_served_is_refused() {
         let (first, second) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
         let served = owned_by(1, &[1]);
-        assert_eq!(rival(3, second, &served), Some(first));
+        assert_eq!(rival(3, second, &served, Home::First), Some(first));
         // The same one at another replica.
-        assert_eq!(rival(3, first, &served), None);
+        assert_eq!(rival(3, first, &served, Home::First), None);
         // It went, or it has moved to another address.
-        assert_eq!(rival(3, second, &Agreed::default()), None);
-        assert_eq!(rival(1, second, &served), None);
+        assert_eq!(rival(3, second, &Agreed::default(), Home::First), None);
+        assert_eq!(rival(1, second, &served, Home::First), None);
         let mut session = Session {
             established: true,
             clone: true,
@@ -789,9 +842,17 @@ mod tests {
                 ..Session::default()
             };
             for replica in MEMBERS {
-                assert_eq!(rival(replica, first, &away), None, "the peer itself");
+                assert_eq!(
+                    rival(replica, first, &away, Home::First),
+                    None,
+                    "the peer itself"
+                );
                 let expected = in_time.then_some(first);
-                assert_eq!(rival(replica, second, &away), expected, "{retention:?}");
+                assert_eq!(
+                    rival(replica, second, &away, Home::First),
+                    expected,
+                    "{retention:?}"
+                );
                 session.clone = false;
                 let next = step(replica, &session, &away);
                 assert!(matches!(next, Step::Announce(_)), "{next:?}");
@@ -800,6 +861,49 @@ mod tests {
                 assert_eq!(matches!(next, Step::Wait), in_time, "{next:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_declared_address_keeps_its_identity_and_takes_it_back_at_once() {
+        let (first, second) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
+        let mut away = owned_by(1, &[]);
+        away.owner.as_mut().unwrap().retention = Some(Retention {
+            phase: Phase::LongLived,
+            restart_secs: 120,
+            families: vec![(EVPN, 3600)],
+        });
+        let is_first = |it| it == first;
+        // However stale its paths are.
+        let home = Home::of(second, &away, is_first);
+        assert_eq!(rival(2, second, &away, home), Some(first));
+        // Another device took the identity of the second, and is served, or restarts.
+        let mut session = Session {
+            established: true,
+            clone: true,
+            declared: Some(2),
+            ..Session::default()
+        };
+        for taken in [owned_by(1, &[1]), owned_by(1, &[]), away] {
+            for replica in MEMBERS {
+                let mut agreed = taken.clone();
+                agreed.sessions.insert(replica);
+                let Step::Claim(batch, claim) = step(replica, &session, &agreed) else {
+                    panic!("at once");
+                };
+                assert_eq!((claim.address, claim.returned), (second, None));
+                assert_eq!(gone(&batch.ops), FAMILIES, "what the other one said goes");
+                let taken_back = Agreed {
+                    owner: Some(claim),
+                    ..agreed
+                };
+                let home = Home::of(first, &taken_back, |it| it == second);
+                assert_eq!(rival(1, first, &taken_back, home), Some(second));
+            }
+        }
+        // With both declared, or none, the first one stays.
+        session.declared = None;
+        let next = step(3, &session, &owned_by(1, &[1]));
+        assert!(matches!(next, Step::Wait), "{next:?}");
     }
 
     /// RFC 4724 §4.2: what it did not keep goes at once, whether its absence was said or not.
@@ -847,6 +951,7 @@ mod tests {
                 away_secs: 0,
                 preserved: &preserved,
                 refused: false,
+                home: Home::First,
             };
             let Step::Claim(batch, _) = next(&own, agreed) else {
                 panic!("nobody else serves the peer");
@@ -1016,6 +1121,7 @@ mod tests {
                 away_secs: self.secs,
                 preserved,
                 refused: false,
+                home: Home::First,
             }
         }
 

@@ -27,7 +27,7 @@ use weft_store::{Batch, Outcome, StoreError, View};
 use super::learn::inbound::Inbound;
 use super::learn::sanity::FabricView;
 use super::learn::{AdjRibIn, Committed, Learned};
-use super::owner::{self, Agreed, Own, Parting, Preserved, Step, whole_secs};
+use super::owner::{self, Agreed, Home, Own, Parting, Preserved, Step, whole_secs};
 use crate::ledger::{self, FactKey, FactPrefix, Owner, Phase, Retention};
 
 /// What the store holds of a peer's routes: value by key.
@@ -55,6 +55,9 @@ pub trait Driver {
 
     /// For how long the peer has been away that nobody serves, or claimed yet.
     fn away(&self) -> Duration;
+
+    /// True if the declared fabric names the address as the `peer_address` of a switch.
+    fn is_declared(&self, address: IpAddr) -> bool;
 }
 
 /// Who has a stake in whom.
@@ -464,7 +467,8 @@ impl Stake {
             replica, address, ..
         } = self.parties;
         let established = self.established.is_some();
-        let rival = owner::rival(replica, address, &agreed);
+        let home = Home::of(address, &agreed, |it| driver.is_declared(it));
+        let rival = owner::rival(replica, address, &agreed, home);
         self.rival = rival.filter(|_| established);
         let served = |owner: &Owner| agreed.sessions.contains(&owner.replica);
         let is_served = agreed.owner.as_ref().is_some_and(served);
@@ -490,7 +494,7 @@ impl Stake {
         }
         let step = match self.sifting {
             true => Step::Commit,
-            false => self.decide(&agreed, now, whole_secs(driver.away())),
+            false => self.decide(&agreed, now, (whole_secs(driver.away()), home)),
         };
         let proposed = match step {
             Step::Wait => return,
@@ -537,7 +541,7 @@ impl Stake {
         families.map(|(family, _)| *family)
     }
 
-    fn decide(&self, agreed: &Agreed, now: Duration, away_secs: u32) -> Step {
+    fn decide(&self, agreed: &Agreed, now: Duration, (away_secs, home): (u32, Home)) -> Step {
         let parties = &self.parties;
         let patience = match owner::is_stranger(parties.replica, parties.address, agreed) {
             true => STRANGER_PATIENCE,
@@ -559,6 +563,7 @@ impl Stake {
             left: self.left_at(now),
             preserved: &self.preserved,
             refused: self.refused,
+            home,
         };
         owner::next(&own, agreed)
     }
@@ -833,6 +838,10 @@ mod tests {
 
         fn away(&self) -> Duration {
             Duration::ZERO
+        }
+
+        fn is_declared(&self, _address: IpAddr) -> bool {
+            false
         }
     }
 

@@ -4,6 +4,7 @@
 mod turning;
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +30,7 @@ use super::{Output, Reflector, Unreadable};
 use crate::daemon::health::Pulse;
 use crate::fabric::decision::DecisionChanged;
 use crate::fabric::pin::PinChanged;
+use crate::fabric::topology::Topology;
 use crate::speaker::feed::Feed;
 use crate::speaker::gate::{Gate, Held};
 
@@ -125,6 +127,7 @@ pub struct Reflection {
     inputs: mpsc::Sender<Input>,
     control: watch::Receiver<u64>,
     view: watch::Receiver<Arc<FabricView>>,
+    topology: watch::Receiver<Topology>,
     history: Arc<History>,
     pins: Arc<History<PinChanged>>,
     decisions: Arc<History<DecisionChanged>>,
@@ -211,6 +214,11 @@ impl Reflection {
         self.view.clone()
     }
 
+    /// True if the declared fabric names the address as the `peer_address` of a switch.
+    pub fn is_declared(&self, address: IpAddr) -> bool {
+        self.topology.borrow().has_peer(address)
+    }
+
     /// What became of declared facts lately.
     pub fn history(&self) -> &Arc<History> {
         &self.history
@@ -263,6 +271,7 @@ pub fn channel() -> (Reflection, Inbox) {
     let (to_inputs, inputs) = mpsc::channel(INPUTS_MAX);
     let (publish, control) = watch::channel(0);
     let (show, view) = watch::channel(Arc::default());
+    let (declare, topology) = watch::channel(Topology::default());
     let history = Arc::new(History::new());
     let pins = Arc::new(History::new());
     let decisions = Arc::new(History::new());
@@ -274,6 +283,7 @@ pub fn channel() -> (Reflection, Inbox) {
         inputs: to_inputs,
         control,
         view,
+        topology,
         history: Arc::clone(&history),
         pins: Arc::clone(&pins),
         decisions: Arc::clone(&decisions),
@@ -288,6 +298,7 @@ pub fn channel() -> (Reflection, Inbox) {
         held: None,
         publish,
         show,
+        declare,
         history,
         pins,
         decisions,
@@ -307,6 +318,7 @@ pub struct Inbox {
     held: Option<(Input, usize)>,
     publish: watch::Sender<u64>,
     show: watch::Sender<Arc<FabricView>>,
+    declare: watch::Sender<Topology>,
     history: Arc<History>,
     pins: Arc<History<PinChanged>>,
     decisions: Arc<History<DecisionChanged>>,
@@ -569,7 +581,11 @@ impl Edge {
                     }
                 }
                 Output::Alarm(alarm) => self.alarms.say(&alarm, now),
-                Output::Control => self.inbox.publish.send_modify(|version| *version += 1),
+                Output::Control => {
+                    let declared = self.reflector.control().declared.topology();
+                    self.inbox.declare.send_replace(declared.clone());
+                    self.inbox.publish.send_modify(|version| *version += 1);
+                }
                 Output::Declared(mut news) => changed.append(&mut news),
                 Output::Pinned(news) => repinned = news,
                 Output::Decided(news) => decided = news,

@@ -233,6 +233,10 @@ impl Driver for Asked {
     fn away(&self) -> Duration {
         self.shared.away(self.peer)
     }
+
+    fn is_declared(&self, address: IpAddr) -> bool {
+        self.shared.reflection.is_declared(address)
+    }
 }
 
 /// The future's output; for ever pending if there is none.

@@ -1,7 +1,8 @@
 //! Two devices with one router id and AS, or one with sessions from two addresses: RFC 6286 §2.1 has a router id unique
 //! within its AS, and the facts know a peer by both. The session that was first is served, at whichever replica; any
 //! other is refused, by name, for as long as the first one lives or its paths are kept for its return, up to its restart
-//! time. A device that restarts at another address has to wait for that too, and no longer.
+//! time. A device that restarts at another address has to wait for that too, and no longer. Where one of both addresses is a
+//! `peer_address` of the declared fabric, the identity is that device's, whoever was first.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use weft_bgp::session::Input;
 
 use super::pause::Pause;
 use super::{Peer, now};
-use crate::reflector::owner::{self, Agreed, Parting};
+use crate::reflector::owner::{self, Agreed, Home, Parting};
 use crate::speaker::Shared;
 
 impl Peer {
@@ -60,13 +61,17 @@ impl Peer {
 async fn rival_gone(shared: Arc<Shared>, peer: PeerId, address: IpAddr) {
     let mut identities = shared.identities.subscribe();
     let mut agreed = shared.reflection.follow(peer).await;
+    let is_declared = |address| shared.reflection.is_declared(address);
     loop {
-        let holder = identities.borrow_and_update().get(&peer).copied();
+        let holder = identities
+            .borrow_and_update()
+            .holder(peer, address, is_declared);
         let elsewhere = agreed.as_mut().and_then(|agreed| {
             let agreed = agreed.borrow_and_update();
-            owner::rival(shared.replica, address, &agreed)
+            let home = Home::of(address, &agreed, is_declared);
+            owner::rival(shared.replica, address, &agreed, home)
         });
-        if elsewhere.is_none() && holder.is_none_or(|holder| holder == address) {
+        if elsewhere.is_none() && holder.is_none() {
             return;
         }
         tokio::select! {
