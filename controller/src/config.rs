@@ -144,6 +144,8 @@ pub struct Bgp {
     pub peers: BTreeMap<IpAddr, Peer>,
     /// At most this many dynamic peers; the next is refused.
     pub dynamic_peers_max: usize,
+    /// At most so many octets of routes of all peers, as estimated; new routes beyond are refused.
+    pub route_octets_total: Option<u64>,
     /// Where VTEPs may be that no route has told of yet.
     pub vteps: Vec<IpNet>,
     /// What is to be made of MAC addresses that move too often.

@@ -46,6 +46,7 @@ use crate::daemon::health::Health;
 use crate::daemon::supervision::supervised;
 use crate::door::places::Source;
 use crate::monitoring::tap::Taps;
+use crate::reflector::learn::total::Total;
 use crate::reflector::owner::{self, Agreed};
 use crate::reflector::thread::Reflection;
 use identities::Identities;
@@ -87,6 +88,8 @@ pub struct Shared {
     pub taps: Taps,
     /// What leaves that take weights over BGP should be told.
     pub weights: Arc<Weights>,
+    /// What the peers of this replica hold.
+    pub held: Total,
     /// How many peers were lost a moment ago.
     pub losses: Losses,
     /// The address that holds each identity. Rings when one is released.
@@ -118,6 +121,7 @@ impl Shared {
             members: config.replicas.iter().map(|member| member.id).collect(),
             hostname,
             local: config.bgp.local,
+            held: Total::new(config.bgp.route_octets_total),
             config: watch::Sender::new(Arc::new(config)),
             health: Health::new(&consensus, &reflection, Instant::now()),
             consensus,
@@ -367,6 +371,7 @@ impl Speaker {
             entry.dynamic = resolved.is_none_or(|resolved| resolved.dynamic);
         }
         self.sign(keys);
+        self.shared.held.set_limit(config.bgp.route_octets_total);
         self.shared.config.send_replace(Arc::new(config));
         self.start_listed();
         // Whoever asked may have gone.

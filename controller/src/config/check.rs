@@ -216,6 +216,7 @@ impl FileBgp {
             listen_ranges,
             peers,
             dynamic_peers_max: self.dynamic_peers_max,
+            route_octets_total: Some(self.route_octets_total).filter(|octets| *octets > 0),
             vteps,
             moves: self.moves.check()?,
         })

@@ -66,6 +66,7 @@ pub(super) struct FileBgp {
     pub(super) cluster_id: Option<Ipv4Addr>,
     pub(super) listen: Vec<SocketAddr>,
     pub(super) dynamic_peers_max: usize,
+    pub(super) route_octets_total: u64,
     pub(super) vteps: Vec<String>,
     pub(super) moves: FileMoves,
     pub(super) peer_group: Vec<FileKnobs>,
@@ -81,6 +82,7 @@ impl Default for FileBgp {
             cluster_id: None,
             listen: vec![SocketAddr::from(([0, 0, 0, 0], super::group::BGP_PORT))],
             dynamic_peers_max: DYNAMIC_PEERS_MAX,
+            route_octets_total: ROUTE_OCTETS_TOTAL,
             vteps: Vec::new(),
             moves: FileMoves::default(),
             peer_group: Vec::new(),
@@ -368,3 +370,5 @@ const API_PORT: u16 = 7401;
 const DEFAULT_ASN: u32 = 64_512;
 /// Each costs two tasks and its routes; a fabric above this wants `dynamic_peers_max`.
 const DYNAMIC_PEERS_MAX: usize = 4096;
+/// 4 GiB: some six million routes with usual attributes, more than a fabric has.
+const ROUTE_OCTETS_TOTAL: u64 = 4 << 30;

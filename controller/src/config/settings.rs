@@ -262,6 +262,7 @@ pub fn of_daemon(config: &Config) -> Vec<(&'static str, Setting)> {
         listen_ranges: _,
         peers: _,
         dynamic_peers_max,
+        route_octets_total,
         vteps,
         moves,
     } = bgp;
@@ -295,6 +296,10 @@ pub fn of_daemon(config: &Config) -> Vec<(&'static str, Setting)> {
             fixed("listen", array(listen.iter().map(quoted).collect())),
         ),
         ("bgp", reader("dynamic_peers_max", dynamic_peers_max)),
+        (
+            "bgp",
+            reader("route_octets_total", route_octets_total.unwrap_or(0)),
+        ),
         ("bgp", reader("vteps", prefixes(vteps))),
         ("bgp.moves", reader("window_secs", secs(*window))),
         ("bgp.moves", reader("moves", moves)),

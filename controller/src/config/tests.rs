@@ -435,6 +435,7 @@ fn the_example_is_understood_and_its_leaves_have_the_defaults() {
     assert_eq!(config.bgp.local, bare.bgp.local);
     assert_eq!(config.bgp.listen, bare.bgp.listen);
     assert_eq!(config.bgp.dynamic_peers_max, bare.bgp.dynamic_peers_max);
+    assert_eq!(config.bgp.route_octets_total, bare.bgp.route_octets_total);
     assert_eq!(config.bgp.vteps, bare.bgp.vteps);
     assert_eq!(config.switches, bare.switches);
     assert_eq!((config.replica, config.api), (bare.replica, bare.api));

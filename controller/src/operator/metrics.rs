@@ -169,6 +169,7 @@ async fn page(State(sources): State<Sources>, headers: HeaderMap) -> Response {
     let (reports, refusals) = (sources.shared.reports(), sources.shared.refusals());
     health::register(&mut registry, &sources.shared.health, Instant::now());
     sessions::register(&mut registry, &reports, &refusals);
+    sessions::register_held(&mut registry, &sources.shared.held);
     advertising::register(&mut registry, sources.shared.reflection.latency());
     collectors::register(&mut registry, &sources.shared.taps.collectors());
     if let Some(tables) = &tables {

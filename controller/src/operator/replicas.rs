@@ -79,6 +79,7 @@ impl replica_service_server::ReplicaService for Service {
         let mut rows = rows(&group, &self.addresses, header::now());
         let health = &self.shared.health;
         let fault = health.verdict(Instant::now()).own_fault();
+        let fault = fault.or_else(|| self.shared.held.fault());
         let fault = fault.or_else(|| health.breaker().fault());
         name_fault(&mut rows, fault);
         let rows = with_leader(rows, self.by_leader().await).into_iter();

@@ -21,6 +21,7 @@ pub mod rate;
 pub mod refresh;
 mod said;
 pub mod sanity;
+pub mod total;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
@@ -52,6 +53,7 @@ use interest::Interest;
 use pending::Pending;
 use refresh::Refresh;
 use sanity::Sanity;
+use total::Share;
 
 /// The routes that a peer announced over one session: Adj-RIB-In, RFC 4271 §3.2, in the form of facts.
 #[derive(Debug)]
@@ -64,6 +66,7 @@ pub struct AdjRibIn {
     policy: Inbound,
     routes: HashMap<Bytes, Bytes>,
     bounds: Bounds,
+    share: Share,
     hosts: Hosts,
     sanity: Sanity,
     interest: Interest,
@@ -121,6 +124,7 @@ impl AdjRibIn {
             policy: Inbound::default(),
             routes: HashMap::new(),
             bounds: Bounds::default(),
+            share: Share::default(),
             hosts: Hosts::default(),
             sanity: Sanity::new(peer),
             interest: Interest::default(),

@@ -387,6 +387,12 @@ impl Stake {
         Some(learned)
     }
 
+    /// Routes that were refused for the sake of all peers, once others made room: the peer is to be asked for them.
+    pub fn room(&mut self) -> Option<Learned> {
+        let learned = self.adj_rib_in.take_room();
+        (!learned.room.is_empty()).then_some(learned)
+    }
+
     /// What the peer wants to be told.
     pub fn interest(&self) -> Interest {
         self.adj_rib_in.interest()

@@ -123,6 +123,9 @@ impl Ownership {
         if let Some(learned) = self.stake.refresh_due(self.at(now)) {
             return learned;
         }
+        if let Some(learned) = self.stake.room() {
+            return learned;
+        }
         self.go_on(now);
         if self.is_done() {
             return Learned::default();

@@ -448,6 +448,10 @@ fn what_concerns_no_peer_is_applied() {
             "bgp: dynamic_peers_max: 4096 -> 1",
         ),
         (
+            "[bgp]\nroute_octets_total = 0",
+            "bgp: route_octets_total: 4294967296 -> 0",
+        ),
+        (
             "[bgp]\nvteps = [\"192.0.2.0/24\"]",
             "bgp: vteps: [] -> [\"192.0.2.0/24\"]",
         ),

@@ -217,6 +217,28 @@ async fn a_balancer_that_is_off_is_named_and_the_replica_is_ready() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_replica_that_refuses_routes_for_all_peers_says_so_and_is_ready() {
+    let dir = tempfile::tempdir().unwrap();
+    let (consensus, _edge) = hung(&dir);
+    let (reflection, _inbox) = thread::channel();
+    let surfaces = Surfaces::of(consensus, reflection);
+    surfaces.shared.held.fill();
+    assert_eq!(surfaces.ready().await, [(); 3].map(|()| is(200, "ok\n")));
+    let reason = surfaces.degraded_reason().await.unwrap();
+    let expected =
+        "new routes are refused: peers hold 4096 MiB, and bgp.route_octets_total is 4096 MiB";
+    assert_eq!(reason, expected);
+    let (_, page) = get(&surfaces.metrics, "/metrics").await;
+    for line in [
+        "\nweft_bgp_route_octets 4294967296\n",
+        "\nweft_bgp_route_octets_limit 4294967296\n",
+        "\nweft_bgp_routes_full 1\n",
+    ] {
+        assert!(page.contains(line), "{line}{page}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_replica_that_hangs_for_a_minute_is_not_live_until_it_responds() {
     let dir = tempfile::tempdir().unwrap();
     let (consensus, _edge) = hung(&dir);

@@ -9,6 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::gauge;
+use crate::reflector::learn::total::Total;
 use crate::speaker::refusal::Refusals;
 use crate::speaker::report::Facts;
 
@@ -118,6 +119,21 @@ pub(super) fn register(registry: &mut Registry, reports: &[(IpAddr, Facts)], ref
         sessions.refusals(&address.to_string(), &facts.refusals);
     }
     sessions.register(registry);
+}
+
+/// Registers what the peers of this replica hold in all.
+pub(super) fn register_held(registry: &mut Registry, held: &Total) {
+    let mut single = |name: &str, help: &str, value: u64| {
+        let metric: Gauge = Gauge::default();
+        metric.set(i64::try_from(value).unwrap_or(i64::MAX));
+        registry.register(name, help, metric);
+    };
+    let help = "Octets that the routes of all sessions of this replica take, as estimated";
+    single("bgp_route_octets", help, held.octets());
+    let help = "Octets that they may take, bgp.route_octets_total; 0: no limit";
+    single("bgp_route_octets_limit", help, held.limit().unwrap_or(0));
+    let help = "1 while new routes are refused for that limit";
+    single("bgp_routes_full", help, held.is_full().into());
 }
 
 impl Sessions {

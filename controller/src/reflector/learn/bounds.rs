@@ -23,6 +23,8 @@ pub enum Bound {
     IpsPerMac(u32),
     /// Octets of path attributes of all routes.
     Octets,
+    /// Octets of the routes of all peers.
+    Total,
 }
 
 /// A bound is near.
@@ -153,6 +155,7 @@ impl Bounds {
                     Bound::Routes
                     | Bound::Family(_)
                     | Bound::Octets
+                    | Bound::Total
                     | Bound::MacsPerVni(_)
                     | Bound::IpsPerMac(_) => None,
                 };
@@ -210,6 +213,7 @@ impl Bound {
             Self::MacsPerVni(_) => "limit of MACs in a VNI",
             Self::IpsPerMac(_) => "limit of IPs of a MAC",
             Self::Octets => "limit of attribute octets",
+            Self::Total => "limit of all peers",
         }
     }
 }
@@ -223,6 +227,7 @@ impl fmt::Display for Bound {
             Self::MacsPerVni(vni) => write!(f, "MACs in VNI {vni}"),
             Self::IpsPerMac(vni) => write!(f, "IPs of a MAC in VNI {vni}"),
             Self::Octets => f.write_str("octets of attributes"),
+            Self::Total => f.write_str("octets of all peers"),
         }
     }
 }

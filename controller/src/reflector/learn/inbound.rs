@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use weft_bgp::reflect::LocalAs;
 
+use super::total::Total;
 use crate::config::{Guard, Limits, PeerGroup, RouteTargetFilter};
 
 /// The inbound policy of a session. It may change while the session is up; what is held stays.
@@ -27,11 +28,13 @@ pub struct Inbound {
     pub route_target_filter: RouteTargetFilter,
     /// Where VTEPs may be that nobody announced yet.
     pub vteps: Arc<[IpNet]>,
+    /// What all peers of the replica hold.
+    pub total: Total,
 }
 
 impl Inbound {
-    /// The policy of a group, in a fabric with these VTEPs.
-    pub fn of(group: &PeerGroup, vteps: Arc<[IpNet]>) -> Self {
+    /// The policy of a group, in a fabric with these VTEPs, at a replica whose peers hold that much.
+    pub fn of(group: &PeerGroup, vteps: Arc<[IpNet]>, total: &Total) -> Self {
         Self {
             limits: group.limits.clone(),
             guard: group.guard,
@@ -41,6 +44,7 @@ impl Inbound {
             opaque: group.opaque_relay,
             route_target_filter: group.route_target_filter,
             vteps,
+            total: total.clone(),
         }
     }
 }
@@ -57,6 +61,7 @@ impl Default for Inbound {
             opaque: false,
             route_target_filter: RouteTargetFilter::Off,
             vteps: Arc::default(),
+            total: Total::default(),
         }
     }
 }

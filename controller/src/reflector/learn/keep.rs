@@ -18,6 +18,7 @@ use super::fact::Fact;
 use super::hosts::Host;
 use super::inbound::Inbound;
 use super::sanity::{Awaited, FabricView, Verdict};
+use super::total::octets_of;
 use super::{AdjRibIn, Learned, note};
 use crate::config::LimitAction;
 use crate::ledger::{self, FactKey};
@@ -34,8 +35,10 @@ impl AdjRibIn {
         if self.hosts.limit(&policy.limits) {
             self.count_hosts();
         }
+        self.share.join(&policy.total);
         let was_opaque = std::mem::replace(&mut self.policy, policy).opaque;
         self.bounds.forget_refused();
+        self.share.forget_refused();
         self.hosts.forget_refused();
         if self.interest.is_auto() && !was_auto {
             self.count_targets();
@@ -99,8 +102,17 @@ impl AdjRibIn {
     pub(super) fn look_for_room(&mut self, learned: &mut Learned) {
         let limits = &self.policy.limits;
         learned.room.extend(self.bounds.take_room(limits));
+        learned.room.extend(self.share.take_room());
         if self.hosts.take_room(limits) {
             learned.room.insert(Family::L2VPN_EVPN);
+        }
+    }
+
+    /// The families of which routes were refused for the sake of all peers, once others made room.
+    pub fn take_room(&mut self) -> Learned {
+        Learned {
+            room: self.share.take_room(),
+            ..Learned::default()
         }
     }
 
@@ -208,6 +220,8 @@ impl AdjRibIn {
         let limits = &self.policy.limits;
         let before = self.routes.get(key);
         let (old, new) = (before.map_or(0, Bytes::len), value.len());
+        let old_all = before.map_or(0, |value| octets_of(key, value));
+        let new_all = octets_of(key, value);
         let mut broken = None;
         if before.is_none() {
             broken = self.bounds.broken(limits, family, route_type);
@@ -220,6 +234,11 @@ impl AdjRibIn {
         }
         if let Some(bound) = broken {
             self.bounds.refused(bound, family);
+        }
+        // It is not this peer's limit: whatever the action, the route is refused and the session goes on.
+        if broken.is_none() && self.share.overflows(old_all, new_all) {
+            self.share.refuse(family);
+            broken = Some(Bound::Total);
         }
         // A host that has no room in its new place has left its old one; one that was not counted yet has not.
         let was_counted = broken.is_some();
@@ -242,12 +261,14 @@ impl AdjRibIn {
                 self.forget(key, was_counted, learned);
             }
             note(&mut learned.refused, bound.name(), 1);
-            if self.policy.limits.action == LimitAction::Reset {
+            let resets = self.policy.limits.action == LimitAction::Reset;
+            if resets && bound != Bound::Total {
                 learned.exceeded.get_or_insert(bound);
             }
             return false;
         }
         self.bounds.resize(old, new);
+        self.share.resize(old_all, new_all);
         if before.is_none() {
             let warnings = self.bounds.add(limits, family, route_type);
             learned.warned.extend(warnings);
@@ -279,6 +300,7 @@ impl AdjRibIn {
         };
         self.refresh.said(family, key);
         self.bounds.resize(value.len(), 0);
+        self.share.resize(octets_of(key, &value), 0);
         self.bounds.remove(&self.policy.limits, family, route_type);
         if is_host
             && self.hosts.is_counting()

@@ -18,6 +18,7 @@ use weft_evpn::{Esi, EthernetTag, Label, Mac};
 use super::*;
 use crate::config::{Guard, GuardMode, LimitAction, Limits, RouteTargetFilter};
 use sanity::FabricView;
+use total::Total;
 
 mod model;
 mod octets;
@@ -203,6 +204,45 @@ fn what_was_refused_is_asked_for_once_there_is_room() {
     // Nothing was refused since.
     for mac in 4..40 {
         assert_eq!(room(&mut rib, &withdraw(&host(mac, 100))), []);
+    }
+}
+
+/// One leaf, or many together, must not fill the memory of all replicas.
+#[test]
+fn what_all_peers_hold_is_bounded_whatever_the_action() {
+    for action in [LimitAction::DropNew, LimitAction::Warn, LimitAction::Reset] {
+        let total = Total::default();
+        let policy = Inbound {
+            limits: Limits {
+                action,
+                ..Limits::default()
+            },
+            total: total.clone(),
+            ..Inbound::default()
+        };
+        let (mut first, mut second) = (client(policy.clone()), client(policy));
+        assert!(kept(&mut first, &announce(&host(1, 100), 1, &[])));
+        let each = total.octets();
+        total.set_limit(Some(each * 20));
+        for mac in 2..=20 {
+            assert!(kept(&mut first, &announce(&host(mac, 100), 1, &[])));
+        }
+        let refused = second.learn(&announce(&host(30, 100), 2, &[])).unwrap();
+        let expected = BTreeMap::from([(Bound::Total.name(), 1)]);
+        assert_eq!((refused.refused, refused.exceeded), (expected, None));
+        assert!(total.is_full() && total.fault().is_some());
+        // A replacement that does not grow is kept. One that grows is not, and what it replaces is not said any more.
+        assert!(kept(&mut first, &announce(&host(1, 100), 2, &[])));
+        let grown = first.learn(&announce(&host(2, 100), 1, &[1])).unwrap();
+        assert_eq!((grown.announced, grown.withdrawn), (0, 1));
+        assert_eq!(total.octets(), each * 19);
+        assert_eq!(second.take_room().room, BTreeSet::new(), "not below 95 %");
+        assert_eq!(room(&mut first, &withdraw(&host(3, 100))), [EVPN]);
+        assert_eq!(second.take_room().room, BTreeSet::from([EVPN]));
+        assert!(!total.is_full() && total.fault().is_none());
+        assert!(kept(&mut second, &announce(&host(30, 100), 2, &[])));
+        drop(first);
+        assert_eq!(total.octets(), each, "what a session held goes with it");
     }
 }
 

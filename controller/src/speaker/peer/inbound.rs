@@ -32,7 +32,8 @@ impl Peer {
     /// A peer that cannot say what it wants wants everything.
     fn inbound(&self, families: &[Family]) -> Inbound {
         let config = self.config.borrow();
-        let inbound = Inbound::of(&self.setup.group, config.bgp.vteps.clone().into());
+        let vteps = config.bgp.vteps.clone().into();
+        let inbound = Inbound::of(&self.setup.group, vteps, &self.shared.held);
         let says = families.contains(&Family::RTC);
         match inbound.route_target_filter {
             RouteTargetFilter::Rtc if !says => Inbound {
