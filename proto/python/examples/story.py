@@ -27,9 +27,9 @@ def story(lab: Lab, kills: int) -> int:
         #    and updates what is named, and says what differed. The second time nothing does.
         switches, links = fabric()
         ports = host_ports()
-        changes = client.apply_fabric("story", switches, links=links, host_ports=ports)
-        print(f"declared: {len(changes)} resources")
-        assert client.apply_fabric("story", switches, links=links, host_ports=ports) == []
+        applied = client.apply_fabric("story", switches, links=links, host_ports=ports)
+        print(f"declared: {len(applied.changes)} resources")
+        assert not client.apply_fabric("story", switches, links=links, host_ports=ports).changes
 
         # 2. Watch. What exists comes first, then every change, without end: a thread of its own listens.
         follower = Follower(lab.addresses)

@@ -156,8 +156,8 @@ class Fabrics(unittest.TestCase):
 
     def apply(self, **options: bool | int) -> list[str]:
         hosts = [fabric_pb2.Host(name=name) for name in ("h1", "h2")]
-        changes = self.client.apply_fabric("pod", hosts=hosts, **options)  # type: ignore[arg-type]
-        return [it.name for it in changes]
+        applied = self.client.apply_fabric("pod", hosts=hosts, **options)  # type: ignore[arg-type]
+        return [it.name for it in applied.changes]
 
     def test_nothing_is_deleted_forced_or_renamed_unless_that_is_asked_for(self) -> None:
         self.answers("h1", "h2")
@@ -180,6 +180,22 @@ class Fabrics(unittest.TestCase):
         self.assertEqual(len(self.replica.applied), 3)
         self.assertEqual(len({it.request_id for it in self.replica.applied}), 1)
         self.assertEqual([it.generation for it in self.replica.applied], [7, 7, 7])
+
+    def test_the_answer_has_every_list_and_what_its_last_part_says(self) -> None:
+        def host(name: str) -> fabric_pb2.ResourceChange:
+            return fabric_pb2.ResourceChange(kind=fabric_pb2.RESOURCE_KIND_HOST, name=name)
+
+        parts = [
+            fabric_pb2.ApplyFabricResponse(changes=[host("h1")], would_delete=[host("h3")], changed_since_apply=[host("h5")]),
+            fabric_pb2.ApplyFabricResponse(changes=[host("h2")], would_delete=[host("h4")], changed_since_apply=[host("h6")]),
+            fabric_pb2.ApplyFabricResponse(generation=8, changed_since_apply_truncated=True),
+        ]
+        parts[2].header.revision = 9
+        self.replica.applies.append(lambda _: iter(parts))
+        applied = self.client.apply_fabric("pod", hosts=[fabric_pb2.Host(name="h1")])
+        lists = (applied.changes, applied.would_delete, applied.changed_since_apply)
+        self.assertEqual([[it.name for it in some] for some in lists], [["h1", "h2"], ["h3", "h4"], ["h5", "h6"]])
+        self.assertEqual((applied.generation, applied.revision, applied.changed_since_apply_truncated), (8, 9, True))
 
     def test_a_refusal_is_not_asked_for_again(self) -> None:
         for code, reason, metadata in (

@@ -30,7 +30,7 @@ class Declaring(unittest.TestCase):
                 client.apply_fabric("large", hosts=hosts)
                 dying.process.wait()
                 # Nothing of it is missing, and nobody declares any more.
-                self.assertEqual(client.apply_fabric("large", hosts=hosts), [])
+                self.assertEqual(client.apply_fabric("large", hosts=hosts).changes, [])
                 dying.start()
 
 

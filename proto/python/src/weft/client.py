@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar, overload
 
 import grpc
 
+from weft.applied import AppliedFabric
 from weft.error import WeftError
 from weft.event import Event, ResourceEvent
 from weft.patience import Patience
@@ -144,8 +145,8 @@ class Client:
         rename: bool = False,
         validate_only: bool = False,
         generation: int | None = None,
-    ) -> list[fabric_pb2.ResourceChange]:
-        """Declares these resources, as a whole or not at all, and returns what differed.
+    ) -> AppliedFabric:
+        """Declares these resources, as a whole or not at all, and returns what differed and what stayed.
 
         Resources that are not named stay, unless ``prune`` is set. The state of a declared switch or link stays where its
         ``admin_state`` is ``ADMIN_STATE_UNSPECIFIED``. Two leaves keep a path to each other, unless ``force`` is set. A fabric
@@ -153,8 +154,8 @@ class Client:
         others changed the fabric since. Each of these ends with a :class:`WeftError` and its ``reason``.
 
         If a replica dies meanwhile, the next one is asked with the same ``request_id``: the declaration is applied once, and an
-        answer that was lost is not repeated, so that the list is empty then. ``patience`` begins anew with every part of an
-        answer.
+        answer that was lost is not repeated, so that its ``changes`` are empty then. ``patience`` begins anew with every part
+        of an answer.
         """
         parts = list(_parts(display_name, list(switches), list(hosts), list(links), list(host_ports)))
         first = parts[0]
@@ -165,15 +166,13 @@ class Client:
             first.generation = generation
         patience = Patience(self.patience)
 
-        def apply(stubs: Stubs) -> list[fabric_pb2.ResourceChange]:
-            changes: list[fabric_pb2.ResourceChange] = []
+        def answers(stubs: Stubs) -> Iterator[fabric_pb2.ApplyFabricResponse]:
             for answer in stubs.fabric.ApplyFabric(iter(parts), timeout=APPLY_TIMEOUT):
                 patience.renew()
-                changes.extend(answer.changes)
-            return changes
+                yield answer
 
         try:
-            return self._retried(lambda: self._asked(apply), patience)
+            return self._retried(lambda: self._asked(lambda stubs: AppliedFabric.of(answers(stubs))), patience)
         except WeftError as error:
             error.request_id = first.request_id
             raise
