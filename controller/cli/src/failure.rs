@@ -20,6 +20,13 @@ pub(crate) enum Failure {
     },
     /// The leader cannot decide the change yet. Nothing was changed.
     Undecided(String),
+    /// A replica took the change, and its outcome is not known. Sent again with the same `request_id`, it is made once.
+    Unsettled {
+        /// Who was asked.
+        address: String,
+        /// What came instead of an answer.
+        reason: String,
+    },
     /// The answer is there, and things are not as they should be.
     Unmet(String),
     /// Standard output does not take the answer.
@@ -33,7 +40,7 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Refused(_) | Self::Unwritten(_) => REFUSED,
-            Self::Unanswered { .. } | Self::Undecided(_) => UNANSWERED,
+            Self::Unanswered { .. } | Self::Undecided(_) | Self::Unsettled { .. } => UNANSWERED,
             Self::Unmet(_) => UNMET,
             Self::Unread => 0,
         }
@@ -76,6 +83,7 @@ impl Failure {
                 "{}; nothing was changed: see `weft replica list`",
                 said(status)
             )),
+            "OUTCOME_UNKNOWN" => Self::from_status(address, status).unsettled(),
             _ => Self::from_status(address, status),
         }
     }
@@ -87,6 +95,10 @@ impl Failure {
             Self::Unmet(reason) => Self::Unmet(format!("{done}; {reason}")),
             Self::Undecided(reason) => Self::Undecided(format!("{done}; {reason}")),
             Self::Unanswered { address, reason } => Self::Unanswered {
+                address,
+                reason: format!("{reason}; {done}"),
+            },
+            Self::Unsettled { address, reason } => Self::Unsettled {
                 address,
                 reason: format!("{reason}; {done}"),
             },
@@ -104,7 +116,19 @@ impl Failure {
                 address,
                 reason: format!("{reason}{more}"),
             },
+            Self::Unsettled { address, reason } => Self::Unsettled {
+                address,
+                reason: format!("{reason}{more}"),
+            },
             other @ (Self::Unwritten(_) | Self::Unread) => other,
+        }
+    }
+
+    /// The same, of a replica that took the change before it fell silent.
+    pub(crate) fn unsettled(self) -> Self {
+        match self {
+            Self::Unanswered { address, reason } => Self::Unsettled { address, reason },
+            other => other,
         }
     }
 
@@ -123,7 +147,9 @@ impl fmt::Display for Failure {
             Self::Refused(reason) | Self::Undecided(reason) | Self::Unmet(reason) => {
                 f.write_str(reason)
             }
-            Self::Unanswered { address, reason } => write!(f, "no answer from {address}: {reason}"),
+            Self::Unanswered { address, reason } | Self::Unsettled { address, reason } => {
+                write!(f, "no answer from {address}: {reason}")
+            }
             Self::Unwritten(error) => write!(f, "standard output: {error}"),
             Self::Unread => f.write_str("standard output: closed"),
         }

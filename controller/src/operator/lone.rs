@@ -248,6 +248,7 @@ impl Lone {
             whole.would_delete.extend(part.would_delete);
             whole.changed_since_apply.extend(part.changed_since_apply);
             whole.generation = part.generation;
+            whole.applied_before |= part.applied_before;
         }
         Ok(whole)
     }

@@ -196,6 +196,9 @@ class Fabrics(unittest.TestCase):
         lists = (applied.changes, applied.would_delete, applied.changed_since_apply)
         self.assertEqual([[it.name for it in some] for some in lists], [["h1", "h2"], ["h3", "h4"], ["h5", "h6"]])
         self.assertEqual((applied.generation, applied.revision, applied.changed_since_apply_truncated), (8, 9, True))
+        self.assertFalse(applied.applied_before)
+        self.replica.applies.append(lambda _: iter([fabric_pb2.ApplyFabricResponse(applied_before=True)]))
+        self.assertTrue(self.client.apply_fabric("pod", hosts=[fabric_pb2.Host(name="h1")]).applied_before)
 
     def test_a_refusal_is_not_asked_for_again(self) -> None:
         for code, reason, metadata in (

@@ -27,17 +27,27 @@ impl Connection {
         self.race(self.next_after, ask).await
     }
 
-    /// Makes a change that may be asked for twice. While the leader cannot decide it, asks again for some seconds.
+    /// Makes a change that may be asked for twice. While the leader cannot decide it, and after a replica died with it, asks again for
+    /// some seconds. A replica that nobody could reach from the beginning is not waited for.
     pub(crate) async fn change<T>(
         &self,
         ask: impl AsyncFn() -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let until = Instant::now() + DECIDED_WITHIN;
+        let (mut until, mut unsettled) = (None, None);
         loop {
-            match self.read(&ask).await {
-                Err(Failure::Undecided(_)) if Instant::now() < until => sleep(AGAIN).await,
+            let failure = match self.read(&ask).await {
+                Err(failure @ (Failure::Undecided(_) | Failure::Unsettled { .. })) => failure,
+                Err(failure @ Failure::Unanswered { .. }) if until.is_some() => failure,
                 answer => return answer,
+            };
+            let until = *until.get_or_insert_with(|| Instant::now() + DECIDED_WITHIN);
+            if unsettled.is_none() && matches!(failure, Failure::Unsettled { .. }) {
+                unsettled = Some(failure);
+            } else if Instant::now() >= until {
+                // A later try that changed nothing does not mean that an earlier one did not.
+                return Err(unsettled.unwrap_or(failure));
             }
+            sleep(AGAIN).await;
         }
     }
 
@@ -140,10 +150,13 @@ impl Connection {
                 Err(_) => {}
                 Ok(None) => return Err(none_of(failures)),
                 // The first replica was chosen, or is the only one that lives.
-                Ok(Some((at, Err(failure @ Failure::Unanswered { .. })))) if at == first => {
-                    failures.insert(0, failure);
+                Ok(Some((
+                    at,
+                    Err(failure @ (Failure::Unanswered { .. } | Failure::Unsettled { .. })),
+                ))) => {
+                    let place = if at == first { 0 } else { failures.len() };
+                    failures.insert(place, failure);
                 }
-                Ok(Some((_, Err(failure @ Failure::Unanswered { .. })))) => failures.push(failure),
                 Ok(Some((at, answer))) => {
                     self.replicas.first.set(at);
                     return answer;
@@ -166,9 +179,10 @@ impl Connection {
     }
 }
 
-/// Returns the first of several failures, with the number of the others.
-fn none_of(failures: Vec<Failure>) -> Failure {
+/// Returns the first of several failures, with the number of the others. One of a replica that took the change comes before the others.
+fn none_of(mut failures: Vec<Failure>) -> Failure {
     let others = failures.len().saturating_sub(1);
+    failures.sort_by_key(|it| !matches!(it, Failure::Unsettled { .. }));
     let first = failures.into_iter().next();
     let first = first.unwrap_or_else(|| Failure::Refused("no address is given".to_owned()));
     match others {
@@ -179,7 +193,7 @@ fn none_of(failures: Vec<Failure>) -> Failure {
 
 /// Pause before the next replica is asked: most answers take some milliseconds.
 pub(super) const NEXT_AFTER: Duration = Duration::from_millis(100);
-/// Time that an election takes, and in which a new leader hears of its links.
+/// Time that an election takes, and in which a new leader hears of its links, or a replica starts again.
 const DECIDED_WITHIN: Duration = Duration::from_secs(12);
 /// Pause between two tries of a change that the leader cannot decide yet.
 const AGAIN: Duration = Duration::from_millis(250);

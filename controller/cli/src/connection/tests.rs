@@ -62,6 +62,31 @@ async fn a_replica_that_fails_is_left_at_once_and_all_that_fail_are_counted() {
 }
 
 #[tokio::test]
+async fn a_change_that_died_with_a_replica_is_asked_for_again_until_another_one_leads() {
+    let connection = three();
+    let asked = Cell::new(0);
+    let change = async || {
+        asked.set(asked.get() + 1);
+        match asked.get() {
+            // The leader dies with the change; to the others it is the leader still.
+            1 => Err(silent(&connection).unsettled()),
+            2..=3 => Err(silent(&connection)),
+            // Nobody can be reached for a moment, and nobody leads then.
+            4..=6 => Err(silent(&connection)),
+            7 => Err(Failure::Undecided("no leader".to_owned())),
+            _ => Ok(()),
+        }
+    };
+    connection.change(&change).await.unwrap();
+    assert_eq!(asked.get(), 8);
+    // A change that no replica took is not waited for.
+    asked.set(3);
+    let failure = connection.change(&change).await.unwrap_err();
+    assert!(matches!(failure, Failure::Unanswered { .. }), "{failure:?}");
+    assert_eq!(asked.get(), 6);
+}
+
+#[tokio::test]
 async fn a_refusal_is_an_answer() {
     let connection = three();
     let asked = Cell::new(0);

@@ -1,5 +1,6 @@
 //! `weft fabric apply`: declares what a file names, and deletes the rest only if that is asked for.
 
+use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -134,9 +135,13 @@ impl Apply {
         } else {
             ("applied", applied.generation)
         };
-        let (name, counts) = (printable(name), changes::counts(&applied.changes));
+        let counts = if applied.applied_before {
+            "by an earlier try of this command, whose answer was lost".to_owned()
+        } else {
+            changes::counts(&applied.changes)
+        };
         let generation = generation.map(|it| format!(", generation {it}"));
-        let generation = generation.unwrap_or_default();
+        let (name, generation) = (printable(name), generation.unwrap_or_default());
         writeln!(dialog.out, "fabric {name} {verdict}: {counts}{generation}")?;
         let deleted = changes::listed(changes::of(&applied.changes, ChangeType::Deleted));
         if let Some(deleted) = deleted {
@@ -175,9 +180,10 @@ pub(crate) async fn send(
     // The whole is read, checked and compared before the first part of the answer.
     let connection = dialog.connection.patient(APPLY_TIMEOUT);
     let settle = |status: Status| match Failure::of_change(connection.address(), &status) {
-        failure @ (Failure::Unanswered { .. } | Failure::Undecided(_)) => Err(failure),
-        _ => Ok(Err(status)),
+        Failure::Refused(_) => Ok(Err(status)),
+        failure => Err(failure),
     };
+    let changes = parts.first().is_some_and(|it| !it.validate_only);
     let ask = async || {
         let mut client = connection.fabric().await?;
         let stream = tokio_stream::iter(parts.clone());
@@ -191,14 +197,27 @@ pub(crate) async fn send(
             let part = async { answer.message().await.map(Response::new) };
             match connection.status(part).await? {
                 Ok(Some(part)) => add(&mut applied, part),
-                Ok(None) => return Ok(Ok(applied)),
+                Ok(None) if applied.generation.is_some() => return Ok(Ok(applied)),
+                Ok(None) => {
+                    let failure =
+                        Failure::unanswered(connection.address(), "the answer ended early");
+                    return Err(failure.unsettled());
+                }
+                // The replica began to answer, and died with the declaration.
+                Err(status) if status.source().is_some() => {
+                    return settle(status).map_err(Failure::unsettled);
+                }
                 Err(status) => return settle(status),
             }
             let count = applied.changes.len();
             dialog.progress.say(format!("{count} changes so far"));
         }
     };
-    connection.change(ask).await
+    let answer = connection.change(ask).await;
+    answer.map_err(|failure| match failure {
+        Failure::Unanswered { .. } | Failure::Unsettled { .. } if changes => failure.with(REPEAT),
+        failure => failure,
+    })
 }
 
 /// Adds a part of an answer to those before it.
@@ -209,6 +228,7 @@ fn add(whole: &mut proto::ApplyFabricResponse, part: proto::ApplyFabricResponse)
     whole.would_delete.extend(part.would_delete);
     whole.changed_since_apply.extend(part.changed_since_apply);
     whole.changed_since_apply_truncated |= part.changed_since_apply_truncated;
+    whole.applied_before |= part.applied_before;
 }
 
 /// Returns the text of a refusal of a file without resources.
@@ -236,5 +256,8 @@ fn generation_mismatch(file: &str, generation: Option<u64>) -> String {
     }
 }
 
+/// Words behind a failure after which the declaration may be applied.
+const REPEAT: &str =
+    "; all of the declaration is applied, or nothing of it: repeat the same command, which is safe";
 /// A large declaration is read, checked and compared by then.
 const APPLY_TIMEOUT: Duration = Duration::from_secs(600);

@@ -268,3 +268,19 @@ async fn a_leader_that_does_not_know_its_links_yet_is_asked_again() {
         "{said}"
     );
 }
+
+#[tokio::test]
+async fn an_apply_whose_answer_is_lost_is_asked_for_again_and_made_once() {
+    let (memory, file) = (
+        Memory::declared(),
+        file(&TWO.replace("spine}", "spine, pod: p1}")),
+    );
+    let address = memory.listening().await;
+    memory.content().lost = 2;
+    let (printed, result) = typed_at(address, &["fabric", "apply", &file.path]).await;
+    result.unwrap();
+    let expected = "fabric example applied: by an earlier try of this command, whose answer was lost, generation 8\n";
+    assert_eq!(printed, expected);
+    assert_eq!(memory.calls(), ["apply prune=false force=false"]);
+    assert_eq!(memory.content().lost, 0);
+}

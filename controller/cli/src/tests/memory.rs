@@ -44,6 +44,10 @@ pub(super) struct Content {
     pub(super) restless: u32,
     /// Names of links by the request_id of their updates.
     pub(super) requests: BTreeMap<String, String>,
+    /// The request_id of every apply.
+    pub(super) applies: Vec<String>,
+    /// Applies that are made, and of which the replica answers that it does not know the outcome.
+    pub(super) lost: u32,
 }
 
 /// A replica with such a content.
@@ -243,6 +247,14 @@ impl Content {
         first: &proto::ApplyFabricRequest,
         mut wanted: proto::Fabric,
     ) -> Result<proto::ApplyFabricResponse, Status> {
+        let id = first.request_id.clone();
+        if !id.is_empty() && self.applies.contains(&id) {
+            return Ok(proto::ApplyFabricResponse {
+                generation: Some(self.generation),
+                applied_before: true,
+                ..proto::ApplyFabricResponse::default()
+            });
+        }
         self.check(first, &wanted)?;
         self.complete(&mut wanted);
         use proto::ResourceKind as Kind;
@@ -296,6 +308,7 @@ impl Content {
             let (prune, force) = (first.prune, first.force);
             self.calls
                 .push(format!("apply prune={prune} force={force}"));
+            self.applies.push(first.request_id.clone());
         }
         answer.generation = Some(self.generation);
         Ok(answer)
@@ -393,10 +406,20 @@ impl fabric_server::FabricService for Memory {
             wanted.host_ports.extend(part.host_ports);
         }
         assert_eq!(first.request_id.is_empty(), first.validate_only);
-        let answer = self.content().apply(&first, wanted)?;
+        let answer = self.content().apply(&first, wanted);
+        let mut content = self.content();
+        if content.lost > 0 {
+            content.lost -= 1;
+            let message = "the replicas did not answer in time";
+            let lost = refusal(Code::Unavailable, "OUTCOME_UNKNOWN", message, &[]);
+            return Ok(Response::new(Box::pin(tokio_stream::iter([Err(lost)]))));
+        }
+        drop(content);
+        let answer = answer?;
         // Two parts: the lists come before the generation.
         let last = proto::ApplyFabricResponse {
             generation: answer.generation,
+            applied_before: answer.applied_before,
             ..proto::ApplyFabricResponse::default()
         };
         let parts = tokio_stream::iter([Ok(answer), Ok(last)]);

@@ -300,6 +300,8 @@ pub(super) struct Done {
     edits: Vec<(Kind, String, Edit)>,
     header: proto::ResponseHeader,
     generation: u64,
+    /// True if an earlier call with the same request id applied the declaration.
+    applied_before: bool,
 }
 
 impl Application {
@@ -327,8 +329,12 @@ impl Application {
         if let Some((id, content)) = self.id
             && change::is_made(&known.declared, id, content)?
         {
+            let applied_before = self.doubtful.is_none();
             let changes = self.doubtful.take().unwrap_or_default();
-            return Ok(Some(self.done(&known, changes, Vec::new())));
+            return Ok(Some(Done {
+                applied_before,
+                ..self.done(&known, changes, Vec::new())
+            }));
         }
         self.check_name(before)?;
         let (old, wanted) = (before.clone(), Arc::clone(&self.wanted));
@@ -429,6 +435,7 @@ impl Application {
                 .collect(),
             header: known.header,
             generation: known.declared.topology().generation(),
+            applied_before: false,
         }
     }
 }
@@ -457,6 +464,7 @@ impl Client {
                 header: Some(done.header),
                 generation: Some(done.generation),
                 changed_since_apply_truncated: done.edits.len() >= change::EDITS_MAX,
+                applied_before: done.applied_before,
                 ..part
             }))
             .await;

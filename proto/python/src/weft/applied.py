@@ -13,7 +13,7 @@ class AppliedFabric:
     """The answer to a declaration. With ``validate_only``, nothing of it was done."""
 
     changes: list[fabric_pb2.ResourceChange]
-    """Resources that differed. Empty too if the declaration was applied and its answer was lost."""
+    """Resources that differed. Empty too if ``applied_before`` is set."""
     would_delete: list[fabric_pb2.ResourceChange]
     """Resources that the declaration does not name and that stayed: ``prune=True`` deletes them."""
     changed_since_apply: list[fabric_pb2.ResourceChange]
@@ -24,6 +24,8 @@ class AppliedFabric:
     """Generation of the fabric after the declaration: the ``generation`` of the next one."""
     revision: int
     """A revision at or after the last change: a watch that begins after it has none of these changes."""
+    applied_before: bool
+    """True if an earlier try applied the declaration and its answer was lost, so that nobody can list the changes."""
 
     @classmethod
     def of(cls, parts: Iterable[fabric_pb2.ApplyFabricResponse]) -> AppliedFabric:
@@ -37,5 +39,12 @@ class AppliedFabric:
             would_delete.extend(part.would_delete)
             changed_since_apply.extend(part.changed_since_apply)
             last = part
-        truncated, revision = last.changed_since_apply_truncated, last.header.revision
-        return cls(changes, would_delete, changed_since_apply, truncated, last.generation, revision)
+        return cls(
+            changes=changes,
+            would_delete=would_delete,
+            changed_since_apply=changed_since_apply,
+            changed_since_apply_truncated=last.changed_since_apply_truncated,
+            generation=last.generation,
+            revision=last.header.revision,
+            applied_before=last.applied_before,
+        )

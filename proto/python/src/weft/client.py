@@ -154,8 +154,8 @@ class Client:
         others changed the fabric since. Each of these ends with a :class:`WeftError` and its ``reason``.
 
         If a replica dies meanwhile, the next one is asked with the same ``request_id``: the declaration is applied once, and an
-        answer that was lost is not repeated, so that its ``changes`` are empty then. ``patience`` begins anew with every part
-        of an answer.
+        answer that was lost is not repeated: its ``changes`` are empty, and ``applied_before`` is set. ``patience`` begins anew
+        with every part of an answer.
         """
         parts = list(_parts(display_name, list(switches), list(hosts), list(links), list(host_ports)))
         first = parts[0]

@@ -262,3 +262,19 @@ async fn what_is_declared_in_a_slot_of_its_own_survives_a_reset_and_can_be_chang
     assert_eq!(lone.hosts(2000, "").await.unwrap().0.len(), 500);
     lone.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_declaration_that_is_asked_for_again_says_that_it_was_applied_before() {
+    let mut lone = Lone::start().await;
+    let fabric = declared(2, 2);
+    let named = |it: &mut proto::ApplyFabricRequest| ID.clone_into(&mut it.request_id);
+    for (changes, applied_before) in [(4 + 4, false), (0, true), (0, true)] {
+        let answer = lone.applied(&fabric, named).await.unwrap();
+        let said = (answer.changes.len(), answer.applied_before);
+        assert_eq!(said, (changes, applied_before));
+        assert_eq!(answer.generation, Some(1));
+    }
+    let answer = lone.applied(&fabric, |_| {}).await.unwrap();
+    assert_eq!((answer.changes.len(), answer.applied_before), (0, false));
+    lone.stop().await;
+}
