@@ -93,8 +93,8 @@ impl Apply {
         trial[0].request_id.clear();
         let answer = send(dialog, trial).await?;
         let answer = answer.map_err(|status| self.refused(file, generation, dialog, &status))?;
-        if let Some(deleted) = changes::listed(changes::of(&answer.changes, ChangeType::Deleted)) {
-            let changes = format!("not in {file}, deleted: {deleted}");
+        if let Some(deleted) = changes::asked(changes::of(&answer.changes, ChangeType::Deleted)) {
+            let changes = format!("not in {file}, would be deleted: {deleted}");
             dialog.confirm(self.yes, &changes, "Delete them?")?;
         }
         parts[0].generation = Some(generation.unwrap_or(shown));

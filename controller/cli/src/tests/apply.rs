@@ -55,7 +55,7 @@ async fn prune_shows_what_goes_and_asks() {
     let words = ["fabric", "apply", &file.path, "--prune"];
     let (said, code) = refused(address, &words).await;
     assert_eq!(code, 1);
-    let named = "deleted: 5: switch leaf2, host h1, ";
+    let named = ", would be deleted: 5: switch leaf2, host h1, ";
     assert!(
         said.contains(named) && said.contains("repeat with --yes"),
         "{said}"
