@@ -317,6 +317,7 @@ fn open(config: &Config) -> Result<Replica, DaemonError> {
         | OpenError::OtherReplica { .. }
         | OpenError::OtherCluster { .. }
         | OpenError::OtherVoters { .. }
+        | OpenError::NoIdentity { .. }
         | OpenError::Corrupt { .. }
         | OpenError::Exposed { .. }
         | OpenError::Io { .. }

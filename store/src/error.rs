@@ -52,6 +52,16 @@ pub enum OpenError {
         /// The only format this release reads and writes.
         supported: u64,
     },
+    /// The directory has a database that was used, and no identity file: files are missing, and those that are left may be old.
+    #[error(
+        "{dir}: has a database and no file `identity`: a part of the directory is missing, and the rest may be old. \
+         Put back the whole directory of this replica as its last stop left it, or start the replica with an empty one, \
+         as after the loss of its disk (README, limits)"
+    )]
+    NoIdentity {
+        /// The data directory.
+        dir: PathBuf,
+    },
     /// What is in the directory contradicts itself; voting on it could lose committed facts.
     /// The README says how a replica begins anew.
     #[error("{dir}: {what}")]

@@ -107,6 +107,12 @@ impl Log {
         Ok(log)
     }
 
+    /// Returns true if the log is as it was founded: nothing was voted, appended or committed since.
+    pub(crate) fn is_new(&self) -> bool {
+        let hard = (self.hard.term, self.hard.vote, self.hard.commit);
+        hard == (FIRST_TERM, 0, FIRST_INDEX) && self.last() == FIRST_INDEX
+    }
+
     pub(crate) fn first(&self) -> u64 {
         self.truncated.0 + 1
     }

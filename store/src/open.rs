@@ -82,6 +82,10 @@ pub(crate) fn open(config: &Config) -> Result<Opened, OpenError> {
             ),
         });
     }
+    // A replica that is killed while it founds its directory leaves a new log without an identity.
+    if !has_identity && !log.is_new() {
+        return Err(OpenError::NoIdentity { dir: dir() });
+    }
     let logger = slog::Logger::root(slog::Discard, slog::o!());
     let node = RawNode::new(&raft_config(config, state.applied), log, &logger);
     let node = node.map_err(|source| OpenError::Raft {
@@ -210,7 +214,7 @@ fn raft_config(config: &Config, applied: u64) -> raft::Config {
     }
 }
 
-/// The record of the owner, for a directory that has lost its identity file: format(1) replica(8)
+/// The record of the owner, for a directory whose replica was killed before it wrote its identity file: format(1) replica(8)
 /// cluster(16).
 pub(crate) fn owner(replica: u64, cluster: &[u8; 16]) -> Bytes {
     let mut out = BytesMut::new();

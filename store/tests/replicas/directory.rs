@@ -119,6 +119,27 @@ fn a_replica_that_lost_its_database_does_not_start_afresh() {
     assert!(error.to_string().contains("must not vote again"), "{error}");
 }
 
+/// A part of a directory was copied, or a file was deleted: what is left may be old, and nobody can see that.
+#[test]
+fn a_used_database_without_its_identity_is_refused_by_name() {
+    let dir = directory();
+    history(dir.path(), 1);
+    let identity = dir.path().join("identity");
+    let text = fs::read_to_string(&identity).unwrap();
+    fs::remove_file(&identity).unwrap();
+    let config = Config::new(1, vec![1], dir.path(), CLUSTER, 1);
+    for _ in 0..2 {
+        let error = Replica::open(config.clone()).err().unwrap();
+        assert!(matches!(error, OpenError::NoIdentity { .. }), "{error:?}");
+        let said = error.to_string();
+        assert!(said.starts_with(dir.path().to_str().unwrap()), "{said}");
+        assert!(said.contains("no file `identity`") && said.contains("an empty one"));
+        assert!(!identity.exists());
+    }
+    fs::write(&identity, text).unwrap();
+    drop(Replica::open(config).unwrap());
+}
+
 #[test]
 fn a_directory_in_use_is_refused() {
     let dir = directory();
