@@ -1,6 +1,7 @@
 //! `weft fabric`: declares what the network is, and shows what was declared.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::Path;
 
 use clap::Subcommand;
@@ -58,8 +59,16 @@ fn noun(kind: proto::ResourceKind) -> &'static str {
 
 /// The fabric that a file declares, or file, place and reason.
 fn read(file: &Path) -> Result<Fabric, Failure> {
-    let refused = |reason: String| Failure::Refused(format!("{}{reason}", file.display()));
-    let text = std::fs::read_to_string(file).map_err(|error| refused(format!(": {error}")))?;
+    parsed(&file.display().to_string(), std::fs::read_to_string(file))
+}
+
+/// The fabric that the text of a file declares, or file, place and reason.
+fn parsed(file: &str, text: io::Result<String>) -> Result<Fabric, Failure> {
+    let refused = |reason: String| Failure::Refused(format!("{file}{reason}"));
+    let text = text.map_err(|error| refused(format!(": {error}")))?;
+    if text.trim().is_empty() {
+        return Err(refused(": is empty".to_owned()));
+    }
     Fabric::parse(&text).map_err(|fault| refused(fault.to_string()))
 }
 

@@ -77,11 +77,11 @@ impl Failure {
             "LAST_PATH" => Self::Refused(last_path(status)),
             "LEADER_UNSURE" => Self::Undecided(format!(
                 "{}; nothing was changed: repeat in some seconds, or with --force",
-                said(status)
+                why(status)
             )),
             "NO_LEADER" => Self::Undecided(format!(
                 "{}; nothing was changed: see `weft replica list`",
-                said(status)
+                why(status)
             )),
             "OUTCOME_UNKNOWN" => Self::from_status(address, status).unsettled(),
             _ => Self::from_status(address, status),
@@ -179,6 +179,13 @@ pub(crate) fn said(status: &Status) -> String {
     }
 }
 
+/// Returns the words of a refusal of a change, without those that nothing is changed: the command has them itself.
+fn why(status: &Status) -> String {
+    let said = said(status);
+    let why = said.strip_suffix("; nothing is changed");
+    why.unwrap_or(&said).to_owned()
+}
+
 /// Returns the reason of a refusal, as the services document them; empty if the status has none.
 pub(crate) fn reason(status: &Status) -> String {
     let info = status.get_details_error_info();
@@ -227,7 +234,22 @@ pub(crate) const UNMET: u8 = 3;
 
 #[cfg(test)]
 mod tests {
+    use tonic_types::ErrorDetails;
+
     use super::*;
+
+    #[test]
+    fn a_refusal_says_once_that_nothing_was_changed() {
+        let text = "only the leader decides this, and there is none; nothing is changed";
+        let none = std::collections::HashMap::<String, String>::new();
+        for reason in ["NO_LEADER", "LEADER_UNSURE"] {
+            let details = ErrorDetails::with_error_info(reason, "weft", none.clone());
+            let status = Status::with_error_details(Code::Unavailable, text, details);
+            let said = Failure::of_change("192.0.2.1:7401", &status).to_string();
+            let expected = "only the leader decides this, and there is none; nothing was changed: ";
+            assert!(said.starts_with(expected), "{said}");
+        }
+    }
 
     #[test]
     fn a_replica_that_fails_has_refused_nothing() {

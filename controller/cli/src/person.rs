@@ -53,6 +53,13 @@ impl<'a> Person<'a> {
         Err(Failure::Refused("nothing was changed".to_owned()))
     }
 
+    /// Reads standard input to its end: a file of the name `-`.
+    pub(crate) fn read(&mut self) -> io::Result<String> {
+        let mut text = String::new();
+        self.input.read_to_string(&mut text)?;
+        Ok(text)
+    }
+
     fn ask(&mut self, text: &str) -> io::Result<String> {
         self.screen.write_all(printable_lines(text).as_bytes())?;
         self.screen.flush()?;

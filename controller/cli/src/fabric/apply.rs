@@ -1,14 +1,14 @@
 //! `weft fabric apply`: declares what a file names, and deletes the rest only if that is asked for.
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 use tonic::{Response, Status};
 use weft_proto::v1::{self as proto, ChangeType};
 
-use super::{changes, declared, head, read};
+use super::{changes, declared, head, parsed};
 use crate::connection::request_id;
 use crate::dialog::Dialog;
 use crate::failure::{self, Failure};
@@ -17,7 +17,8 @@ use crate::output::{self, printable};
 /// A declaration.
 #[derive(Args)]
 pub(crate) struct Apply {
-    /// Fabric file, YAML or JSON. With `generation: N` it is refused if the fabric was changed since generation N.
+    /// Fabric file, YAML or JSON; `-` is standard input. With `generation: N` it is refused if the fabric was changed since
+    /// generation N.
     file: PathBuf,
     /// Delete the resources that the file does not name; asks first, and names them.
     #[arg(long)]
@@ -39,8 +40,14 @@ pub(crate) struct Apply {
 impl Apply {
     /// Asks and prints.
     pub(crate) async fn run(self, dialog: &mut Dialog<'_>) -> Result<(), Failure> {
-        let file = self.file.display().to_string();
-        let fabric = read(&self.file)?;
+        let (file, text) = if self.file == Path::new("-") {
+            ("standard input".to_owned(), dialog.person.read())
+        } else {
+            let text = std::fs::read_to_string(&self.file);
+            (self.file.display().to_string(), text)
+        };
+        let fabric = parsed(&file, text);
+        let fabric = fabric.map_err(|failure| failure.with("; nothing was changed"))?;
         if fabric.is_empty() {
             return Err(Failure::Refused(nothing_declared(&file)));
         }

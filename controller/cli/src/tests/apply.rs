@@ -284,3 +284,36 @@ async fn an_apply_whose_answer_is_lost_is_asked_for_again_and_made_once() {
     assert_eq!(memory.calls(), ["apply prune=false force=false"]);
     assert_eq!(memory.content().lost, 0);
 }
+
+#[tokio::test]
+async fn a_file_of_the_name_of_a_dash_is_standard_input() {
+    let memory = Memory::declared();
+    let address = memory.listening().await;
+    let words = ["fabric", "apply", "-"];
+    let (printed, _, result) = typed_by_a_person(address, &words, TWO).await;
+    result.unwrap();
+    let kept = "fabric example applied: 0 created, 0 updated, 0 deleted, generation 7\nnot in standard input, kept: ";
+    assert!(printed.starts_with(kept), "{printed}");
+    assert_eq!(memory.calls(), ["apply prune=false force=false"]);
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_read_says_once_that_nothing_was_changed() {
+    let memory = Memory::declared();
+    let address = memory.listening().await;
+    let empty = ["", "\n", "name: example\n", "name: [\n"].map(file);
+    let files = empty.iter().map(|it| it.path.as_str());
+    for path in files.chain(["/nowhere/fabric.yaml"]) {
+        let (said, code) = refused(address, &["fabric", "apply", path]).await;
+        assert_eq!(
+            (code, said.matches("nothing was changed").count()),
+            (1, 1),
+            "{said}"
+        );
+        assert!(said.starts_with(path), "{said}");
+    }
+    let (said, code) = refused(address, &["fabric", "apply", "-"]).await;
+    let expected = "standard input: is empty; nothing was changed";
+    assert_eq!((said.as_str(), code), (expected, 1));
+    assert!(memory.calls().is_empty());
+}
