@@ -41,6 +41,14 @@ impl Modes {
         self.leaves.contains_key(leaf)
     }
 
+    /// Returns true if a mode is that of a leaf by itself; with an empty name, that of all leaves, none of which has one of its own.
+    pub fn is_set(&self, leaf: &str, mode: Mode) -> bool {
+        match leaf {
+            "" => self.leaves.is_empty() && self.of_others() == mode,
+            leaf => self.leaves.get(leaf) == Some(&mode),
+        }
+    }
+
     /// Every mode that was set, by leaf; that of all others has an empty name.
     pub fn declared(&self) -> impl Iterator<Item = (&str, Mode)> {
         let others = self.others.map(|mode| ("", mode));
@@ -91,7 +99,11 @@ mod tests {
         );
         let declared: Vec<_> = modes.declared().collect();
         assert_eq!(declared, [("", Mode::On), ("leaf1", Mode::Off)]);
+        assert!(modes.is_set("leaf1", Mode::Off) && !modes.is_set("leaf1", Mode::On));
+        // Leaf 2 follows the others, and leaf 1 does not.
+        assert!(!modes.is_set("leaf2", Mode::On) && !modes.is_set("", Mode::On));
         modes.set("leaf1", None);
+        assert!(modes.is_set("", Mode::On) && !modes.is_set("", Mode::Off));
         modes.set("", None);
         assert_eq!(modes, Modes::default());
     }

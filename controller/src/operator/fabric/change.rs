@@ -140,15 +140,18 @@ impl Changes {
                 topology.apply(change);
             }
             let term = self.guard(before, &topology, asked.force).await?;
-            // What need not be changed is remembered too: it may have to be when the request comes again.
-            if asked.validate_only || (change.is_none() && asked.id.is_none()) {
+            if asked.validate_only {
                 return Ok((topology, header));
             }
-            let mut batch = match kind {
-                Kind::Job => of_jobs(&declared, change.as_ref(), asked.id),
-                Kind::Switch | Kind::Host | Kind::Link | Kind::HostPort => {
-                    of_fabric(&declared, change.as_ref(), asked.id)
-                }
+            let mut batch = match (&change, asked.id) {
+                (None, None) => return Ok((topology, header)),
+                (None, Some((id, content))) => unchanged(&declared, kind, id, content),
+                (Some(change), id) => match kind {
+                    Kind::Job => of_jobs(&declared, change, id),
+                    Kind::Switch | Kind::Host | Kind::Link | Kind::HostPort => {
+                        of_fabric(&declared, change, id)
+                    }
+                },
             };
             batch.conditions.extend(term.map(Condition::Term));
             match self.propose(batch).await? {
@@ -227,14 +230,25 @@ pub(super) fn is_made(declared: &Declared, id: RequestId, content: u64) -> Resul
     }
 }
 
+/// A request that found nothing to change. The fabric and its generation stay. The request alone is remembered: a copy of it that
+/// arrives later, when there is something to change, changes nothing.
+pub(super) fn unchanged(declared: &Declared, kind: Kind, id: RequestId, content: u64) -> Batch {
+    let mut batch = agreed::remembered(declared, id, content, Vec::new());
+    batch.conditions.push(match kind {
+        Kind::Job => ledger::count_is(&FactKey::Jobs, declared.jobs()),
+        Kind::Switch | Kind::Host | Kind::Link | Kind::HostPort => head_is(declared),
+    });
+    batch
+}
+
 /// One change of the fabric, and the request for it.
-fn of_fabric(declared: &Declared, change: Option<&Change>, id: Option<(RequestId, u64)>) -> Batch {
+fn of_fabric(declared: &Declared, change: &Change, id: Option<(RequestId, u64)>) -> Batch {
     let mut head = next(declared);
     if head.display_name.is_empty() {
         UNNAMED.clone_into(&mut head.display_name);
     }
-    let mut batch = batch(declared, &head, change.map_or(&[], std::slice::from_ref));
-    batch.ops.extend(change.and_then(|it| edit(declared, it)));
+    let mut batch = batch(declared, &head, std::slice::from_ref(change));
+    batch.ops.extend(edit(declared, change));
     if let Some((id, content)) = id {
         remember(declared, &mut batch.ops, &head, id, content);
     }
@@ -242,12 +256,9 @@ fn of_fabric(declared: &Declared, change: Option<&Change>, id: Option<(RequestId
 }
 
 /// One change of jobs, and the request for it. The fabric's generation stays: whoever declares that is not overtaken by jobs.
-fn of_jobs(declared: &Declared, change: Option<&Change>, id: Option<(RequestId, u64)>) -> Batch {
+fn of_jobs(declared: &Declared, change: &Change, id: Option<(RequestId, u64)>) -> Batch {
     let count = declared.jobs();
-    let mut all: Vec<Op> = change
-        .into_iter()
-        .flat_map(|it| ops(declared.slot(), it))
-        .collect();
+    let mut all: Vec<Op> = ops(declared.slot(), change).collect();
     all.push(ledger::put(&FactKey::Jobs, ledger::encode_count(count + 1)));
     let mut batch = match id {
         Some((id, content)) => agreed::remembered(declared, id, content, all),
@@ -445,7 +456,7 @@ mod tests {
         declared.set_jobs(3);
         let change = Change::Delete(Kind::Job, "train".to_owned());
         let id = Some((RequestId([1; 16]), 7));
-        let batch = of_jobs(&declared, Some(&change), id);
+        let batch = of_jobs(&declared, &change, id);
         let head = FactKey::Head.encode();
         let keys = batch.ops.iter().flat_map(|op| match op {
             Op::Put { keys, .. } | Op::Delete { keys } => keys.clone(),
@@ -454,6 +465,28 @@ mod tests {
         assert!(keys.into_iter().all(|key| key != head));
         let expected = ledger::count_is(&FactKey::Jobs, 3);
         assert!(batch.conditions.contains(&expected));
+    }
+
+    #[test]
+    fn a_request_that_changes_nothing_is_remembered_and_nothing_else_is_written() {
+        let mut declared = Declared::default();
+        declared.put_head(Some(next(&declared)));
+        declared.set_jobs(3);
+        let id = RequestId([1; 16]);
+        for (kind, condition) in [
+            (Kind::Switch, head_is(&declared)),
+            (Kind::Job, ledger::count_is(&FactKey::Jobs, 3)),
+        ] {
+            let batch = unchanged(&declared, kind, id, 7);
+            assert!(batch.conditions.contains(&condition));
+            let place = FactKey::RequestAt(declared.next_call()).encode();
+            let keys = [FactKey::Request(id).encode(), place];
+            let written = batch.ops.iter().flat_map(|op| match op {
+                Op::Put { keys, .. } => keys.clone(),
+                Op::Delete { .. } | Op::DeletePrefix { .. } => panic!("something is deleted"),
+            });
+            assert!(written.eq(keys));
+        }
     }
 
     #[test]

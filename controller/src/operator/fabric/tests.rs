@@ -99,6 +99,53 @@ async fn a_change_that_is_asked_for_twice_is_made_once() {
     lone.stop().await;
 }
 
+/// Also with a request id, which is remembered: what changes nothing the first time changes nothing the second time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_state_that_is_set_already_is_no_change() {
+    let mut lone = Lone::start().await;
+    lone.apply(&declared(2, 2), |_| {}).await.unwrap();
+    let update = |admin_state: proto::AdminState, request_id: &str| proto::UpdateSwitchRequest {
+        resource: Some(proto::Switch {
+            name: "spine1".to_owned(),
+            admin_state: admin_state.into(),
+            ..Default::default()
+        }),
+        request_id: request_id.to_owned(),
+        ..Default::default()
+    };
+    let (up, down) = (proto::AdminState::Up, proto::AdminState::Down);
+    let other = ID.replace("f81d", "a81d");
+    for (state, id, generation) in [
+        (up, "", 1),
+        (up, ID, 1),
+        (down, &other, 2),
+        (down, "", 2),
+        // The same request again, and now it would change something.
+        (up, ID, 2),
+        (up, "", 3),
+    ] {
+        lone.client.update_switch(update(state, id)).await.unwrap();
+        assert_eq!(
+            lone.generation().await.unwrap(),
+            generation,
+            "{state:?} {id}"
+        );
+    }
+    let link = proto::UpdateLinkRequest {
+        resource: Some(proto::Link {
+            name: "leaf1:eth1--spine1:eth1".to_owned(),
+            admin_state: up.into(),
+            ..Default::default()
+        }),
+        request_id: ID.replace("f81d", "b81d"),
+        ..Default::default()
+    };
+    let answer = lone.client.update_link(link).await.unwrap().into_inner();
+    assert_eq!(answer.resource.unwrap().admin_state(), up);
+    assert_eq!(lone.generation().await.unwrap(), 3);
+    lone.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn only_what_differs_is_written_and_the_answer_says_what() {
     let mut lone = Lone::start().await;

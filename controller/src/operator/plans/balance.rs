@@ -36,7 +36,7 @@ pub(super) async fn set(
 ) -> Result<(u64, Mode), Status> {
     let (leaf, mode, id) = read(request)?;
     let (declared, _) = agreed::declared(shared).await?;
-    let (before, _) = modes(&shared.consensus).await?;
+    let (before, index) = modes(&shared.consensus).await?;
     if let Some(leaf) = leaf {
         known(declared.topology(), leaf)?;
     }
@@ -45,9 +45,18 @@ pub(super) async fn set(
         ..request.clone()
     };
     let content = once::content("SetBalance", &content);
-    let ops = ops(leaf.unwrap_or_default(), mode);
-    let index = agreed::once(shared, id, content, ops).await?;
-    tracing::info!(leaf, ?mode, %by, "balance set");
+    let is_set = before.is_set(leaf.unwrap_or_default(), mode);
+    let index = match (is_set, id) {
+        (true, None) => index,
+        // The request alone is remembered: a copy of it that arrives later changes nothing.
+        (true, Some(_)) => agreed::once(shared, id, content, Vec::new()).await?,
+        (false, _) => {
+            let ops = ops(leaf.unwrap_or_default(), mode);
+            let index = agreed::once(shared, id, content, ops).await?;
+            tracing::info!(leaf, ?mode, %by, "balance set");
+            index
+        }
+    };
     let others = if leaf.is_some() {
         before.of_others()
     } else {
@@ -130,6 +139,9 @@ pub(super) fn row(modes: &Modes, leaf: &Switch) -> proto::LeafBalance {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
     use crate::fabric::topology::tests::leaf_spine;
     use crate::operator::lone;
@@ -143,9 +155,9 @@ mod tests {
         assert_eq!(ops("leaf1", Mode::Off).len(), 1);
     }
 
-    /// The majority is lost at the moment at which the change is made: that it is made is the answer.
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_mode_that_was_set_is_answered_whatever_becomes_of_the_leader() {
+    /// Sets a mode for all leaves. The majority is lost at the moment at which a change is made. Returns the answer, and how many
+    /// changes were proposed.
+    async fn set_all(mode: proto::BalanceMode) -> ((u64, Mode), usize) {
         use crate::config::Config;
         use crate::consensus::Command;
         use crate::reflector::{Reflector, thread};
@@ -158,13 +170,15 @@ mod tests {
         let reflector = Reflector::new(config.bgp.local);
         let (reflector, _failure) = thread::start(reflector, consensus.view().clone(), inbox);
         let shared = Shared::new(config, "weft".to_owned(), consensus, reflection);
+        let proposed = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&proposed);
         let answering = tokio::spawn(async move {
-            let mut is_lost = false;
             while let Some(command) = commands.recv().await {
+                let is_lost = counted.load(Ordering::Relaxed) > 0;
                 match command {
                     Command::Read(reply) => reply.send((!is_lost).then_some(0)).unwrap(),
                     Command::Propose(_, asker) => {
-                        is_lost = true;
+                        counted.fetch_add(1, Ordering::Relaxed);
                         asker.reply.send(Outcome::Applied { index: 7 }).unwrap();
                     }
                     _ => {}
@@ -172,19 +186,31 @@ mod tests {
             }
         });
         let request = proto::SetBalanceRequest {
-            mode: proto::BalanceMode::On.into(),
+            mode: mode.into(),
             all_leaves: true,
             ..proto::SetBalanceRequest::default()
         };
         let caller = tonic::Request::new(());
         let by = Identity::of(&caller);
         let set = set(&shared, &request, by).await.unwrap();
-        assert_eq!(set, (7, Mode::On));
         answering.abort();
         inputs.send(thread::Input::Stop).await.unwrap();
         tokio::task::spawn_blocking(|| reflector.join().unwrap())
             .await
             .unwrap();
+        (set, proposed.load(Ordering::Relaxed))
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_mode_that_was_set_is_answered_whatever_becomes_of_the_leader() {
+        let set = set_all(proto::BalanceMode::On).await;
+        assert_eq!(set, ((7, Mode::On), 1));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_mode_that_holds_already_is_not_written() {
+        let set = set_all(proto::BalanceMode::Shadow).await;
+        assert_eq!(set, ((0, Mode::Shadow), 0));
     }
 
     #[test]

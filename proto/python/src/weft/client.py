@@ -118,10 +118,9 @@ class Client:
         """Makes a change once, however often it has to be asked for: with a ``request_id`` of its own unless it has one.
 
         ``ask`` gets the services, a copy of the request with the id, and the timeout; it may run in two threads at once. The
-        replicas remember the ids of the last
-        100,000 changes of the fabric, and of the last 10,000 changes of jobs: a request that comes again later than that is a
-        change of its own. If nobody answers in time, the change may be made or not, and the error has its ``request_id``: asked
-        for again with it, it is made once.
+        replicas remember the ids of the last 100,000 changes of the fabric, and of the last 10,000 changes of jobs and calls that
+        change nothing: a request that comes again later than that is a change of its own. If nobody answers in time, the change
+        may be made or not, and the error has its ``request_id``: asked for again with it, it is made once.
         """
         asked = copy.deepcopy(request)
         if not asked.request_id:
