@@ -172,7 +172,9 @@ impl Apply {
             } else {
                 ""
             };
-            let line = format!("changed by other calls since the last apply: {others}{more}");
+            let line = format!(
+                "changed by other calls since the last apply that changed something: {others}{more}"
+            );
             writeln!(dialog.out, "{}", printable(&line))?;
         }
         Ok(())

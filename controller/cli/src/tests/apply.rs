@@ -123,7 +123,7 @@ async fn changes_of_others_are_listed_for_a_file_without_a_generation() {
     memory.content().changed_since = others();
     let without = file(TWO);
     let (printed, _) = typed_at(address, &["fabric", "apply", &without.path]).await;
-    let line = "changed by other calls since the last apply: 1: link a--b\n";
+    let line = "changed by other calls since the last apply that changed something: 1: link a--b\n";
     assert!(printed.ends_with(line), "{printed}");
     memory.content().changed_since = others();
     let with = file(&format!("generation: 7\n{TWO}"));

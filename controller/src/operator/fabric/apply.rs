@@ -341,7 +341,10 @@ impl Application {
         let compared = off_the_runtime(move || wanted.compare(&old)).await??;
         let named = before.display_name() == compared.target.display_name();
         let same = named && compared.changes.is_empty();
-        if same && let Some(changes) = self.doubtful.take() {
+        if same
+            && self.id.is_none()
+            && let Some(changes) = self.doubtful.take()
+        {
             // The batch was applied after all.
             return Ok(Some(self.done(&known, changes, compared.unnamed)));
         }
@@ -352,11 +355,36 @@ impl Application {
         let term = changes
             .guard(before, &compared.target, self.wanted.force)
             .await?;
-        // A request that changes nothing is remembered too: it may have to change something when it comes again.
-        if self.wanted.validate_only || (same && self.id.is_none()) {
-            return Ok(Some(self.done(&known, compared.changes, compared.unnamed)));
+        match self.id {
+            _ if self.wanted.validate_only => {}
+            Some(id) if same => return self.note(changes, &known, id, compared.unnamed).await,
+            None if same => {}
+            _ => return self.write(changes, &known, compared, term, by).await,
         }
-        self.write(changes, &known, compared, term, by).await
+        Ok(Some(self.done(&known, compared.changes, compared.unnamed)))
+    }
+
+    /// Remembers the request of a declaration from which nothing differs. The generation stays, and so do the edits since the last
+    /// declaration that changed something.
+    async fn note(
+        &mut self,
+        changes: &Changes,
+        known: &Known,
+        (id, content): (RequestId, u64),
+        unnamed: Vec<Change>,
+    ) -> Result<Option<Done>, Status> {
+        let batch = change::unchanged(&known.declared, Kind::Switch, id, content);
+        let index = match changes.propose(batch).await? {
+            Made::At(index) => index,
+            Made::Overtaken => return Ok(None),
+            Made::Unknown => {
+                self.doubtful = Some(Vec::new());
+                return Ok(None);
+            }
+        };
+        let mut done = self.done(known, Vec::new(), unnamed);
+        done.header = changes.header(index);
+        Ok(Some(done))
     }
 
     /// Refuses the declaration of another fabric.

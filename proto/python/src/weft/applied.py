@@ -17,7 +17,8 @@ class AppliedFabric:
     would_delete: list[fabric_pb2.ResourceChange]
     """Resources that the declaration does not name and that stayed: ``prune=True`` deletes them."""
     changed_since_apply: list[fabric_pb2.ResourceChange]
-    """Resources that other calls changed since the last ApplyFabric; empty if the declaration states a ``generation``."""
+    """Resources that other calls changed since the last ApplyFabric that changed something; empty if the declaration states a
+    ``generation``."""
     changed_since_apply_truncated: bool
     """True if more resources may have changed than ``changed_since_apply`` has."""
     generation: int

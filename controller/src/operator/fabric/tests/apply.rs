@@ -278,3 +278,32 @@ async fn a_declaration_that_is_asked_for_again_says_that_it_was_applied_before()
     assert_eq!((answer.changes.len(), answer.applied_before), (0, false));
     lone.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_declaration_that_changes_nothing_overtakes_nobody() {
+    let mut lone = Lone::start().await;
+    let mut fabric = declared(2, 2);
+    lone.apply(&fabric, |_| {}).await.unwrap();
+    lone.set_switch("spine1", proto::AdminState::Down, false)
+        .await
+        .unwrap();
+    // As the command sends it, again and again; each is a request of its own.
+    for digit in ["1", "2"] {
+        let id = ID.replace("f81d", &format!("f81{digit}"));
+        let named = |it: &mut proto::ApplyFabricRequest| it.request_id.clone_from(&id);
+        let answer = lone.applied(&fabric, named).await;
+        let answer = answer.unwrap();
+        assert_eq!((answer.changes.len(), answer.generation), (0, Some(2)));
+        assert!(!answer.applied_before);
+        // It wrote nothing, so that the next one has the same list.
+        let spine = [(proto::ChangeType::Updated, "spine1")];
+        assert_eq!(said(&answer.changed_since_apply), spine);
+    }
+    // The file of a colleague, who read generation 2.
+    fabric.links[0].capacity_bps += 1;
+    let theirs = lone.applied(&fabric, |it| it.generation = Some(2)).await;
+    assert_eq!(theirs.unwrap().generation, Some(3));
+    let answer = lone.applied(&fabric, |_| {}).await.unwrap();
+    assert_eq!(answer.changed_since_apply, []);
+    lone.stop().await;
+}
