@@ -27,6 +27,7 @@
 mod balance;
 mod declared;
 mod freeze;
+mod known;
 mod measured;
 mod path;
 mod pin;
@@ -48,6 +49,7 @@ use crate::fabric::pin::PinName;
 pub use balance::{decode_mode, encode_mode};
 pub use declared::{Head, Request, RequestId, decode_edit, encode_edit};
 pub use freeze::{decode_holder, encode_holder};
+pub use known::knows;
 pub use measured::{decode_derating, decode_kept_free, decode_off_plan};
 pub use measured::{encode_derating, encode_kept_free, encode_off_plan};
 pub use path::{FAMILIES, read_path, write_path};
@@ -263,20 +265,6 @@ impl FactPrefix {
             Self::Edits => Bytes::from_static(declared::EDITS),
         }
     }
-}
-
-/// Returns true if weft has a name for each key and each prefix in `batch`.
-pub fn knows(batch: &Batch) -> bool {
-    let key = |key: &Bytes| FactKey::decode(key).is_some();
-    let condition = |condition: &Condition| match condition {
-        Condition::Equals { key: of, .. } => key(of),
-        Condition::Term(_) => true,
-    };
-    let op = |op: &Op| match op {
-        Op::Put { keys, .. } | Op::Delete { keys } => keys.iter().all(key),
-        Op::DeletePrefix { prefix } => FactPrefix::decode(prefix).is_some(),
-    };
-    batch.conditions.iter().all(condition) && batch.ops.iter().all(op)
 }
 
 /// Kind, family and peer.
@@ -509,35 +497,6 @@ mod tests {
     use weft_evpn::{Mac, Vni};
 
     use super::*;
-
-    #[test]
-    fn what_weft_has_no_name_for_is_not_its_own() {
-        let batch = |conditions, ops| Batch { conditions, ops };
-        let equals = |key: &'static [u8]| Condition::Equals {
-            key: Bytes::from_static(key),
-            value: None,
-        };
-        let delete = |key: &'static [u8]| Op::Delete {
-            keys: vec![Bytes::from_static(key)],
-        };
-        let prefix = |prefix: &'static [u8]| Op::DeletePrefix {
-            prefix: Bytes::from_static(prefix),
-        };
-        assert!(knows(&batch(
-            vec![Condition::Term(7), equals(b"i")],
-            vec![delete(b"j"), prefix(b"b")]
-        )));
-        assert!(!knows(&batch(vec![equals(b"?")], Vec::new())));
-        for op in [
-            delete(b""),
-            delete(b"?"),
-            prefix(b""),
-            prefix(b"r"),
-            prefix(b"t"),
-        ] {
-            assert!(!knows(&batch(Vec::new(), vec![op])));
-        }
-    }
 
     const PEER: PeerId = PeerId {
         router_id: RouterId(0xc000_0201),

@@ -271,12 +271,6 @@ pub fn of_daemon(config: &Config) -> Vec<(&'static str, Setting)> {
         let address = member.address.as_ref()?;
         Some(format!("{{ id = {}, address = \"{address}\" }}", member.id))
     });
-    let Moves {
-        window,
-        moves,
-        action,
-        recover,
-    } = moves;
     let mut settings = vec![
         ("replica", fixed("id", replica.id)),
         (
@@ -301,14 +295,8 @@ pub fn of_daemon(config: &Config) -> Vec<(&'static str, Setting)> {
             reader("route_octets_total", route_octets_total.unwrap_or(0)),
         ),
         ("bgp", reader("vteps", prefixes(vteps))),
-        ("bgp.moves", reader("window_secs", secs(*window))),
-        ("bgp.moves", reader("moves", moves)),
-        (
-            "bgp.moves",
-            reader("action", quoted(word(*action, &MOVE_ACTIONS))),
-        ),
-        ("bgp.moves", reader("recover_secs", secs(*recover))),
     ];
+    settings.extend(of_moves(moves).map(|setting| ("bgp.moves", setting)));
     settings.extend(of_switches(&config.switches).map(|setting| ("switches", setting)));
     settings.extend([
         ("api", fixed("listen", quoted(api.listen))),
@@ -320,6 +308,21 @@ pub fn of_daemon(config: &Config) -> Vec<(&'static str, Setting)> {
         ("metrics", fixed("listen", or_false(metrics.map(quoted)))),
     ]);
     settings
+}
+
+fn of_moves(moves: &Moves) -> [Setting; 4] {
+    let Moves {
+        window,
+        moves,
+        action,
+        recover,
+    } = moves;
+    [
+        reader("window_secs", secs(*window)),
+        reader("moves", moves),
+        reader("action", quoted(word(*action, &MOVE_ACTIONS))),
+        reader("recover_secs", secs(*recover)),
+    ]
 }
 
 fn of_switches(switches: &Switches) -> [Setting; 3] {

@@ -177,9 +177,12 @@ fn a_proposal_is_taken_and_its_entry_arrives_while_questions_fill_the_reflectors
         let (reply, mut outcome) = oneshot::channel();
         let taken = None;
         edge.take(Command::Propose(batch(key), Asker { reply, taken }));
-        edge.settle();
-        let Ok(Outcome::Applied { index }) = outcome.try_recv() else {
-            panic!("not applied");
+        let answered = (0..100).find_map(|_| {
+            edge.settle();
+            outcome.try_recv().ok()
+        });
+        let Some(Outcome::Applied { index }) = answered else {
+            panic!("not applied: {answered:?}");
         };
         let entries = std::iter::from_fn(|| inbox.try_entry());
         assert!(entries.last().is_some_and(|it| it.applied.index == index));

@@ -85,13 +85,9 @@ impl Lone {
         };
         let view = replica.view();
         let (reflection, inbox) = thread::channel();
-        let inputs = reflection.inputs();
-        let (consensus, store) = consensus::start(
-            replica,
-            reflection.entries(),
-            BTreeMap::new(),
-            Counted::new(),
-        );
+        let (entries, counted) = (reflection.entries(), Counted::new());
+        let (consensus, store) =
+            consensus::start(replica, entries, BTreeMap::new(), counted.clone());
         let (reflector, _) = thread::start(Reflector::new(config.bgp.local), view, inbox);
         let commands = consensus.commands();
         let shared = Shared::new(config, "weft".to_owned(), consensus.clone(), reflection);
@@ -105,7 +101,6 @@ impl Lone {
             .add_service(replicas_at_leader(&shared));
         let services = services(&shared, &led, &Arc::new(reloader), fabric);
         let api = shared.config().api.clone();
-        let counted = Counted::new();
         let requests = counted.requests.clone();
         let port = with_json(services, &counted, &api, shared.health.clone());
         // A caller of a test that names no address is on this machine.
@@ -135,9 +130,9 @@ impl Lone {
             requests,
             consensus,
             led,
+            inputs: shared.reflection.inputs(),
             reflection: shared.reflection.clone(),
             commands,
-            inputs,
             threads: vec![store, reflector],
             _reloads: Some(reloads),
             _dir: dir,

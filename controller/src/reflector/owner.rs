@@ -890,7 +890,7 @@ mod tests {
                 let Step::Claim(batch, claim) = step(replica, &session, &agreed) else {
                     panic!("at once");
                 };
-                assert_eq!((claim.address, claim.returned), (second, None));
+                assert_eq!((claim.address, &claim.returned), (second, &None));
                 assert_eq!(gone(&batch.ops), FAMILIES, "what the other one said goes");
                 let taken_back = Agreed {
                     owner: Some(claim),

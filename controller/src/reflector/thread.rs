@@ -328,6 +328,7 @@ pub struct Inbox {
 }
 
 /// The next thing to do, of either queue.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Next {
     Entry(Entry),
     Input(Input),

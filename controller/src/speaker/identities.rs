@@ -50,7 +50,7 @@ impl Identities {
         let is_home = home == Some(&address) || is_declared(address);
         let held = self.held.get(&peer);
         let held = held.filter(|held| !is_home || is_declared(**held));
-        let holder = held.or(home.filter(|_| !is_home));
+        let holder = held.or_else(|| home.filter(|_| !is_home));
         holder.copied().filter(|holder| *holder != address)
     }
 

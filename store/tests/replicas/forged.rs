@@ -249,6 +249,7 @@ fn a_forwarded_proposal_that_no_replica_makes_is_refused() {
     let octets = forwarded(follower, leader, (1, 2), &delete(b"a"));
     let from = follower;
     world.input(leader, Input::Message { from, octets });
+    world.deliver();
     world.converge();
     assert_eq!(world.get(leader, "a"), None);
 }
@@ -264,6 +265,7 @@ fn a_proposal_of_a_later_start_does_not_silence_a_replica() {
     let octets = forwarded(follower, leader, (1_000, 5), &delete);
     let from = follower;
     world.input(leader, Input::Message { from, octets });
+    world.deliver();
     world.converge();
     assert_eq!(world.get(leader, "a"), None);
     let first = world.propose(follower, put("a", "2"));
@@ -288,7 +290,7 @@ fn a_message_that_is_refused_is_no_sign_of_life() {
     let leader = world.leader();
     let follower = world.follower();
     world.converge();
-    let mut heard = |world: &mut World| world.replicas.get_mut(&leader).unwrap().heard();
+    let heard = |world: &mut World| world.replicas.get_mut(&leader).unwrap().heard();
     heard(&mut world);
     let garbage = Bytes::from_static(b"garbage");
     let from = follower;

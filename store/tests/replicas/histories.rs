@@ -81,6 +81,17 @@ fn append(world: &mut World, (leader, to): (u64, u64), term: u64, entries: &[(u6
     world.poll(to);
 }
 
+/// Gives `to` a heartbeat of `leader` in `term`, which it follows from then on.
+fn heartbeat(world: &mut World, (leader, to): (u64, u64), term: u64) {
+    let mut message = Message::default();
+    message.set_msg_type(MessageType::MsgHeartbeat);
+    (message.from, message.to, message.term) = (leader, to, term);
+    let octets = envelope(CLUSTER, leader, to, 1, &message.encode_to_vec());
+    let from = leader;
+    world.input(to, Input::Message { from, octets });
+    world.poll(to);
+}
+
 #[test]
 fn an_append_of_entries_that_are_committed_here_passes() {
     let mut world = World::new(3);
@@ -102,7 +113,12 @@ fn an_append_of_entries_that_are_committed_here_passes() {
     append(&mut world, way, term - 1, &[(1, 1), (2, 1), (3, 1)]);
     let after = world.replicas[&follower].status();
     assert_eq!((after.refused, after.degraded), (0, None));
-    append(&mut world, way, term + 1, &[(2, term), (3, term + 1)]);
+    let other = [(2, term), (3, term + 1)];
+    append(&mut world, way, term + 1, &other);
+    let after = world.replicas[&follower].status();
+    assert_eq!((after.refused, after.degraded), (1, None), "not followed");
+    heartbeat(&mut world, way, term + 1);
+    append(&mut world, way, term + 1, &other);
     let reason = world.replicas[&follower].status().degraded.unwrap();
     let later = term + 1;
     let named = format!("entry 3 of term {later}, where this one has committed one of term {term}");
@@ -117,12 +133,9 @@ fn the_entry_before_an_append_is_compared_as_well() {
     world.commit(leader, put("a", "1"));
     world.converge();
     let term = world.replicas[&follower].status().term + 1;
-    append(
-        &mut world,
-        (leader, follower),
-        term,
-        &[(3, term), (4, term)],
-    );
+    let way = (leader, follower);
+    heartbeat(&mut world, way, term);
+    append(&mut world, way, term, &[(3, term), (4, term)]);
     let reason = world.replicas[&follower].status().degraded.unwrap();
     assert!(reason.contains("has entry 3 of term"), "{reason}");
 }

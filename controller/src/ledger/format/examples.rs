@@ -17,10 +17,11 @@ use weft_telemetry::derating::{Cause, Decision};
 
 use super::Part;
 use crate::fabric::declared::Edit;
-use crate::fabric::fact::{Fact, Kind};
+use crate::fabric::fact::Kind;
 use crate::fabric::measured::OffPlan;
 use crate::fabric::mode::Mode;
 use crate::fabric::pin::{PinName, PinPath};
+use crate::ledger::known::is_value;
 use crate::ledger::{self, FactKey, FactPrefix, Head, Owner, Phase, Request, RequestId, Retention};
 
 /// Keys, prefixes and values by example, and the octets that are understood as such.
@@ -183,31 +184,6 @@ fn prefixes() -> [FactPrefix; 5] {
         FactPrefix::Slot(7),
         FactPrefix::Edits,
     ]
-}
-
-/// True if the reflector takes `value` under `key`. A new kind of fact is a new arm here, and a new
-/// example above.
-fn is_value(key: &FactKey<'_>, value: &[u8]) -> bool {
-    match key {
-        FactKey::Route(..) => ledger::decode_path(value).is_some(),
-        FactKey::Owner(_) => Owner::decode(value).is_some(),
-        FactKey::Head => Head::decode(value).is_some(),
-        FactKey::Declared(_, kind, _) => Fact::decode(*kind, value).is_ok(),
-        FactKey::Job(_) => Fact::decode(Kind::Job, value).is_ok(),
-        FactKey::Edit(..) => ledger::decode_edit(value).is_some(),
-        FactKey::Jobs | FactKey::Pins | FactKey::Incarnation => {
-            ledger::decode_count(value).is_some()
-        }
-        FactKey::Pin(_) => ledger::decode_paths(value).is_some(),
-        FactKey::Request(_) => Request::decode(value).is_some(),
-        FactKey::RequestAt(_) => value.len() == 16,
-        FactKey::Session(..) | FactKey::Stage(_) => true,
-        FactKey::Freeze(_) => ledger::decode_holder(value).is_some(),
-        FactKey::Balance(_) => ledger::decode_mode(value).is_some(),
-        FactKey::Derating(_) => ledger::decode_derating(value).is_some(),
-        FactKey::OffPlan(_) => ledger::decode_off_plan(value).is_some(),
-        FactKey::KeptFree(_) => ledger::decode_kept_free(value).is_some(),
-    }
 }
 
 /// A hash of the octets that may stand at each place of a value, and of the lengths that it may be

@@ -157,7 +157,7 @@ fn a_question_finds_all_entries_that_were_there_before_it() {
     for later in 1..=3 {
         let (seen, entries) = (seen.clone(), entries.clone());
         let look: Query = Box::new(move |reflector| {
-            drop(seen.send(reflector.index()));
+            seen.send(reflector.index()).unwrap();
             // An entry that comes now is before the questions that are not looked at yet.
             assert!(entries.try_send(entry(last + later)).is_ok());
         });
