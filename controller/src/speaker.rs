@@ -88,7 +88,7 @@ pub struct Shared {
     pub taps: Taps,
     /// What leaves that take weights over BGP should be told.
     pub weights: Arc<Weights>,
-    /// What the peers of this replica hold.
+    /// Octets of routes that the peers of this replica hold.
     pub held: Total,
     /// How many peers were lost a moment ago.
     pub losses: Losses,

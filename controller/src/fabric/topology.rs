@@ -194,7 +194,7 @@ impl Topology {
         self.switch(name).filter(|_| *found == vtep)
     }
 
-    /// Whether the BGP sessions of a switch come from this address.
+    /// Returns true if the BGP sessions of a switch come from this address.
     pub fn has_peer(&self, address: IpAddr) -> bool {
         let first = (address, SwitchName::from(""));
         let next = self.peers.range(first..).next();

@@ -445,7 +445,7 @@ mod tests {
         assert!(first.is_some() && second.is_some());
         let began = Instant::now();
         assert_eq!(page().await, StatusCode::OK, "the page without tables");
-        assert_eq!(began.elapsed(), TABLES_PATIENCE);
+        assert!(began.elapsed() >= TABLES_PATIENCE);
         drop(first);
         assert_eq!(page().await, StatusCode::SERVICE_UNAVAILABLE);
         assert!(

@@ -1,5 +1,5 @@
-//! Places of dynamic peers, `bgp.dynamic_peers_max`: which of them are given up for others. Each address has one, and the addresses
-//! of one /64 have half of them at most. Knows who is silent and who lingers, no session.
+//! Places of dynamic peers, `bgp.dynamic_peers_max`: which of them are given up for others. Each address has one, and the
+//! addresses of one /64 have half of them at most. Knows who is silent and who lingers, no session.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -19,7 +19,8 @@ pub(super) fn lacking(
 ) -> Option<Reason> {
     let source = Source::of(address);
     let (mut all, mut of_source) = (0, 0);
-    for other in dynamic {
+    // A peer that has just gone may have its place still, and gets it again.
+    for other in dynamic.filter(|other| *other != address) {
         all += 1;
         of_source += usize::from(Source::of(other) == source);
     }
@@ -144,6 +145,7 @@ mod tests {
         let lacks = |taken: &[IpAddr], address| lacking(taken.iter().copied(), address, 5);
         assert_eq!(lacks(&taken, host(4)), Some(Reason::Source));
         assert_eq!(lacks(&taken[1..], host(4)), None);
+        assert_eq!(lacks(&taken, host(3)), None, "it has its place");
         assert_eq!(lacks(&taken, address(1)), None);
         taken.extend([address(1), address(2)]);
         assert_eq!(lacks(&taken, address(3)), Some(Reason::NoRoom));

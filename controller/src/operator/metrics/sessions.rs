@@ -121,7 +121,7 @@ pub(super) fn register(registry: &mut Registry, reports: &[(IpAddr, Facts)], ref
     sessions.register(registry);
 }
 
-/// Registers what the peers of this replica hold in all.
+/// Registers the octets of routes that the peers of this replica hold.
 pub(super) fn register_held(registry: &mut Registry, held: &Total) {
     let mut single = |name: &str, help: &str, value: u64| {
         let metric: Gauge = Gauge::default();

@@ -28,7 +28,7 @@ pub struct Inbound {
     pub route_target_filter: RouteTargetFilter,
     /// Where VTEPs may be that nobody announced yet.
     pub vteps: Arc<[IpNet]>,
-    /// What all peers of the replica hold.
+    /// Octets that all peers of the replica hold.
     pub total: Total,
 }
 

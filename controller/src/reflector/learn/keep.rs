@@ -235,7 +235,7 @@ impl AdjRibIn {
         if let Some(bound) = broken {
             self.bounds.refused(bound, family);
         }
-        // It is not this peer's limit: whatever the action, the route is refused and the session goes on.
+        // The limit is not this peer's: whatever the action, the route is refused and the session goes on.
         if broken.is_none() && self.share.overflows(old_all, new_all) {
             self.share.refuse(family);
             broken = Some(Bound::Total);

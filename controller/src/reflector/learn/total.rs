@@ -1,7 +1,7 @@
 //! Estimated octets of the routes that all sessions of a replica hold, and how many there may be. Knows no route.
 //!
-//! A sum of what each session counts, and not the memory of the process: it holds for the next route and not only for the next look,
-//! routes that go make room at once, and caches and journals do not count.
+//! The sum of what each session counts, and not the memory of the process: it holds for the next route and not only for the next
+//! look, routes that go make room at once, and caches and journals do not count.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl Total {
         self.0.octets.load(Relaxed)
     }
 
-    /// Why new routes are refused, if they are.
+    /// Returns why new routes are refused, if they are.
     pub fn fault(&self) -> Option<String> {
         let limit = self.limit().filter(|_| self.is_full())?;
         let held = self.octets() >> 20;
