@@ -41,7 +41,7 @@ impl Modes {
         self.leaves.contains_key(leaf)
     }
 
-    /// Returns true if a mode is that of a leaf by itself; with an empty name, that of all leaves, none of which has one of its own.
+    /// Returns true if a leaf has this mode of its own; with an empty name, if all leaves have it and none has one of its own.
     pub fn is_set(&self, leaf: &str, mode: Mode) -> bool {
         match leaf {
             "" => self.leaves.is_empty() && self.of_others() == mode,

@@ -27,8 +27,8 @@ impl Connection {
         self.race(self.next_after, ask).await
     }
 
-    /// Makes a change that may be asked for twice. While the leader cannot decide it, and after a replica died with it, asks again for
-    /// some seconds. A replica that nobody could reach from the beginning is not waited for.
+    /// Makes a change that may be asked for twice. While the leader cannot decide it, and after a replica died with it, asks again
+    /// for some seconds. If no replica can be reached from the beginning, the change fails at once.
     pub(crate) async fn change<T>(
         &self,
         ask: impl AsyncFn() -> Result<T, Failure>,
@@ -179,7 +179,7 @@ impl Connection {
     }
 }
 
-/// Returns the first of several failures, with the number of the others. One of a replica that took the change comes before the others.
+/// Returns the first of several failures, with the number of the others. That of a replica that took the change comes first.
 fn none_of(mut failures: Vec<Failure>) -> Failure {
     let others = failures.len().saturating_sub(1);
     failures.sort_by_key(|it| !matches!(it, Failure::Unsettled { .. }));

@@ -20,7 +20,7 @@ pub(crate) fn counts(changes: &[ResourceChange]) -> String {
     )
 }
 
-/// Returns `3: switch leaf1, link a--b and 1 more: 1 host port`, with a limit of names, switches first. None: there are no changes.
+/// Returns `3: switch leaf1, link a--b and 1 more: 1 host port`: a limited number of names, switches first. None: no changes.
 pub(crate) fn listed<'a>(changes: impl IntoIterator<Item = &'a ResourceChange>) -> Option<String> {
     named(changes, NAMED_MAX)
 }

@@ -412,7 +412,12 @@ impl fabric_server::FabricService for Memory {
             content.lost -= 1;
             let message = "the replicas did not answer in time";
             let lost = refusal(Code::Unavailable, "OUTCOME_UNKNOWN", message, &[]);
-            return Ok(Response::new(Box::pin(tokio_stream::iter([Err(lost)]))));
+            return Ok(Response::new(Box::pin(tokio_stream::iter([Err::<
+                proto::ApplyFabricResponse,
+                _,
+            >(
+                lost
+            )]))));
         }
         drop(content);
         let answer = answer?;

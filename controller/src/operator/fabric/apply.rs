@@ -364,8 +364,8 @@ impl Application {
         Ok(Some(self.done(&known, compared.changes, compared.unnamed)))
     }
 
-    /// Remembers the request of a declaration from which nothing differs. The generation stays, and so do the edits since the last
-    /// declaration that changed something.
+    /// Remembers the request of a declaration from which nothing differs. The generation stays, and so do the edits since the
+    /// last declaration that changed something.
     async fn note(
         &mut self,
         changes: &Changes,

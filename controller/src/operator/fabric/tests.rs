@@ -118,7 +118,7 @@ async fn a_state_that_is_set_already_is_no_change() {
     for (state, id, generation) in [
         (up, "", 1),
         (up, ID, 1),
-        (down, &other, 2),
+        (down, other.as_str(), 2),
         (down, "", 2),
         // The same request again, and now it would change something.
         (up, ID, 2),
