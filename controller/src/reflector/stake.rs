@@ -6,6 +6,8 @@
 //!
 //! [`learn`]: super::learn
 
+mod driver;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,7 +24,7 @@ use weft_bgp::message::update::Update;
 use weft_bgp::peer::PeerId;
 use weft_bgp::reflect::Local;
 use weft_bgp::table::PeerKind;
-use weft_store::{Batch, Outcome, StoreError, View};
+use weft_store::{Outcome, StoreError, View};
 
 use super::learn::inbound::Inbound;
 use super::learn::sanity::FabricView;
@@ -30,35 +32,10 @@ use super::learn::{AdjRibIn, Committed, Learned};
 use super::owner::{self, Agreed, Home, Own, Parting, Preserved, Step, whole_secs};
 use crate::ledger::{self, FactKey, FactPrefix, Owner, Phase, Retention};
 
+pub use driver::{Driver, Ticket};
+
 /// What the store holds of a peer's routes: value by key.
 pub type Facts = Committed<RandomState>;
-
-/// Names a proposal or a scan until it is answered.
-pub type Ticket = u64;
-
-/// Who does what a stake asks for.
-pub trait Driver {
-    /// A place in the queue of proposals.
-    type Room;
-
-    /// Proposes a step as soon as there is room.
-    fn step(&mut self, batch: Batch) -> Ticket;
-
-    /// Room for one batch, if there is any now.
-    fn room(&mut self) -> Option<Self::Room>;
-
-    /// Proposes a batch, before whatever is proposed after it; `taken` is when an UPDATE in it was, if that is measured.
-    fn batch(&mut self, room: Self::Room, batch: Batch, taken: Option<Duration>) -> Ticket;
-
-    /// Reads what the facts hold of the peer, by [`committed`], for [`Stake::scanned`].
-    fn scan(&mut self) -> Ticket;
-
-    /// For how long the peer has been away that nobody serves, or claimed yet.
-    fn away(&self) -> Duration;
-
-    /// True if the declared fabric names the address as the `peer_address` of a switch.
-    fn is_declared(&self, address: IpAddr) -> bool;
-}
 
 /// Who has a stake in whom.
 #[derive(Clone, Debug)]
@@ -813,7 +790,7 @@ const IDLE: Duration = Duration::from_secs(5);
 mod tests {
     use weft_bgp::attribute::{Attributes, NextHop, Reach};
     use weft_bgp::peer::{ClusterId, RouterId};
-    use weft_store::Op;
+    use weft_store::{Batch, Op};
 
     use super::*;
 
