@@ -148,8 +148,8 @@ impl Listeners {
                     if address.ip().is_unspecified() {
                         tracing::warn!(
                             %address,
-                            "Raft is taken at all addresses of this host, without encryption or a password: whoever reaches this port may \
-                             change everything; set replica.listen"
+                            "Raft listens at all addresses of this host, without encryption or a password: whoever has the address of a \
+                             replica may change everything; set replica.listen"
                         );
                     }
                     "replicas.address"

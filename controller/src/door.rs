@@ -25,6 +25,7 @@ use tonic::transport::Server;
 
 use self::bounds::{Bounds, KEEPALIVE, STREAMS_MAX};
 use self::members::Members;
+use self::octets::Octets;
 use self::places::{Ends, Place, Places};
 use self::refusals::{Reason, Refusals};
 
@@ -35,6 +36,8 @@ pub use self::connection::Connection;
 pub struct Door {
     bounds: Bounds,
     places: Arc<Places>,
+    /// Heads of HTTP/1 that have not come whole.
+    heads: Octets,
     /// `None`: clients of every address may connect.
     members: Option<Members>,
     refusals: Refusals,
@@ -46,6 +49,7 @@ impl Door {
         Self {
             bounds,
             places: Arc::new(Places::new(bounds)),
+            heads: Octets::default(),
             members: None,
             refusals,
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures::FutureExt;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -14,6 +15,7 @@ use tonic::transport::server::{Connected, TcpConnectInfo};
 
 use super::Door;
 use super::bounds::FIRST_OCTETS;
+use super::octets::{Cut, Held};
 use super::places::Place;
 use super::refusals::Reason;
 
@@ -25,6 +27,10 @@ pub struct Connection {
     door: Door,
     /// First octets that have come.
     octets: usize,
+    /// True if the first of them are not those of HTTP/2.
+    is_http1: Option<bool>,
+    /// A head of HTTP/1 that has not come whole.
+    head: Option<(Held, Cut)>,
     /// Until its first octets have come.
     patience: Option<Pin<Box<Sleep>>>,
 }
@@ -49,6 +55,8 @@ impl Connection {
             place,
             door,
             octets: 0,
+            is_http1: None,
+            head: None,
             patience: Some(Box::pin(sleep(FIRST_OCTETS))),
         }
     }
@@ -75,6 +83,36 @@ impl Connection {
             return Err(io::ErrorKind::TimedOut.into());
         }
         Ok(())
+    }
+
+    /// Counts octets of a head of HTTP/1: what comes while there is no call. Fails if there are too many, here or elsewhere.
+    fn count_head(&mut self, octets: &[u8], cx: &mut Context<'_>) -> io::Result<()> {
+        if !octets.is_empty() {
+            let is_http1 = *self
+                .is_http1
+                .get_or_insert_with(|| !octets.starts_with(PREFACE));
+            if !is_http1 || !self.place.is_idle() {
+                self.head = None;
+            } else if let Some((head, _)) = &self.head {
+                head.add(octets.len());
+            } else {
+                let octets = octets.len().max(HEAD_OCTETS_MIN);
+                let head = self.door.heads.begin(self.place.source, octets);
+                let head = head.ok_or_else(|| self.too_many_octets())?;
+                let cut = head.cut();
+                self.head = Some((head, cut));
+            }
+        }
+        let cut = self.head.as_mut().map(|(_, cut)| cut.poll_unpin(cx));
+        if matches!(cut, Some(Poll::Ready(Ok(())))) {
+            return Err(self.too_many_octets());
+        }
+        Ok(())
+    }
+
+    fn too_many_octets(&self) -> io::Error {
+        self.door.refuse(Reason::Octets, self.place.ends.remote);
+        io::ErrorKind::ConnectionAborted.into()
     }
 
     fn took(&mut self, octets: usize) {
@@ -116,6 +154,7 @@ impl AsyncRead for Connection {
         // What has come goes before the time: this process may be the slow one.
         let read = Pin::new(&mut self.stream).poll_read(cx, octets);
         self.took(octets.filled().len() - before);
+        self.count_head(&octets.filled()[before..], cx)?;
         if read.is_pending() {
             self.poll_patience(cx)?;
         }
@@ -155,6 +194,10 @@ impl AsyncWrite for Connection {
     }
 }
 
+/// Begin of the preface of HTTP/2 (RFC 9113 §3.4). No method of HTTP/1 begins so.
+const PREFACE: &[u8] = b"PRI";
+/// A head takes as much at least: the first buffer of the server.
+const HEAD_OCTETS_MIN: usize = 8 << 10;
 /// Octets of the preface of HTTP/2 (RFC 9113 §3.4). A shorter request of HTTP/1 is answered before its time is over.
 const PREFACE_OCTETS: usize = 24;
 /// A client that takes nothing of what is sent to it for so long is cut off by the kernel (RFC 5482).

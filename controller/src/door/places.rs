@@ -39,7 +39,7 @@ impl Source {
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(super) ends: Ends,
-    source: Source,
+    pub(super) source: Source,
     /// Places that the source has.
     of_source: Arc<AtomicUsize>,
     /// Later connections have higher numbers.
@@ -82,7 +82,8 @@ impl Place {
         self.waker.wake();
     }
 
-    fn is_idle(&self) -> bool {
+    /// Returns true while the connection has no call.
+    pub(super) fn is_idle(&self) -> bool {
         self.calls.load(Relaxed) == 0
     }
 }

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout};
 use tonic::service::Routes;
 use tonic::transport::server::Connected;
 
-use super::bounds::FIRST_OCTETS;
+use super::bounds::{FIRST_OCTETS, OCTETS_PER_ADDRESS};
 use super::*;
 use crate::operator::calls::Calls;
 
@@ -88,6 +88,32 @@ async fn silent_connections_of_few_or_of_many_addresses_keep_nobody_out() {
         let closed = [Reason::GaveWay, Reason::Full, Reason::Address];
         let closed = closed.map(|reason| door.refusals.count("test", reason));
         assert!(closed.iter().sum::<u64>() >= 200, "{closed:?}");
+    }
+}
+
+#[tokio::test]
+async fn heads_that_do_not_end_have_a_bound_for_each_address() {
+    let door = door();
+    let (address, _) = serve(&door).await;
+    let mut streams = Vec::new();
+    for _ in 0..BOUNDS.per_address {
+        let mut stream = connect(2, address).await;
+        let mut head = b"GET / HTTP/1.1\r\nx: ".to_vec();
+        head.resize(300 << 10, b'x');
+        // A connection that is closed meanwhile takes no more.
+        let _ = stream.write_all(&head).await;
+        streams.push(stream);
+    }
+    let cut = || door.refusals.count("test", Reason::Octets);
+    while cut() < 5 {
+        tokio::task::yield_now().await;
+    }
+    assert!(door.heads.total() <= OCTETS_PER_ADDRESS);
+    assert!(ask(1, address).await.ends_with("well"));
+    // Whoever ends its head, or goes, is not counted any more.
+    drop(streams);
+    while door.heads.total() > 0 {
+        tokio::task::yield_now().await;
     }
 }
 

@@ -34,6 +34,8 @@ fn rows() -> Vec<(&'static str, String)> {
         ("Metrics: connections", count(METRICS.connections)),
         ("Metrics: connections of one address", count(METRICS.per_address)),
         ("API, Raft, metrics: streams of a connection", count(STREAMS_MAX as usize)),
+        ("API, Raft, metrics: octets of HTTP/1 heads that have not come whole, each", mib(OCTETS_MAX)),
+        ("API, Raft, metrics: octets of such heads of one address", mib(OCTETS_PER_ADDRESS)),
         ("API, Raft, metrics: time for the first octets of a connection", secs(FIRST_OCTETS)),
         ("API, Raft, metrics: time between two PINGs", secs(KEEPALIVE)),
         ("API, Raft, metrics: time without an acknowledgement of the client", secs(STANDSTILL_MAX)),
