@@ -9,6 +9,7 @@ mod items;
 mod limits;
 mod packages;
 mod ratchet;
+mod rooms;
 mod shape;
 mod source;
 mod tree;
