@@ -8,6 +8,7 @@ mod families;
 mod items;
 mod limits;
 mod packages;
+mod public;
 mod ratchet;
 mod rooms;
 mod shape;
