@@ -20,6 +20,7 @@ mod prose;
 mod public;
 mod ratchet;
 mod rooms;
+mod scripts;
 mod shape;
 mod source;
 mod tree;
