@@ -72,7 +72,7 @@ pub enum OpenError {
         what: String,
     },
     /// The directory or the identity file cannot be read or written.
-    #[error("{path}")]
+    #[error("{path}: {source}")]
     Io {
         /// Which path.
         path: PathBuf,
@@ -90,7 +90,7 @@ pub enum OpenError {
         why: String,
     },
     /// The database cannot be opened or written.
-    #[error("{dir}")]
+    #[error("{dir}: {source}")]
     Database {
         /// The data directory.
         dir: PathBuf,

@@ -175,7 +175,8 @@ fn enter(config: &Config, disk: &Disk, has_identity: bool) -> Result<u64, OpenEr
         boot.ok_or_else(|| corrupt("database has no boot count"))? + 1
     } else if has_identity {
         return Err(corrupt(
-            "has an identity and no log: its votes are forgotten, it must not vote again",
+            "has an identity and no log: its votes are forgotten, it must not vote again. Put back the whole directory as its last \
+             stop left it, or start the replica with an empty one, as after the loss of its disk (README, limits)",
         ));
     } else {
         Log::found(disk, &membership::conf_state(&config.voters), &mut batch);

@@ -306,6 +306,12 @@ async fn a_fabric_file_is_applied_or_refused_with_its_name() {
         "{path}:3:1: unknown field `nam`, expected one of `name`, `generation`, `switches`, `hosts`, `links`, `host_ports`, `revision`; nothing was changed"
     );
     assert_eq!((said, code), (expected, 1));
+    std::fs::write(&path, "name: example\ngeneration:\nhosts: [{name: h1}]\n").unwrap();
+    let (said, _) = refused(&["fabric", "apply", &path]).await;
+    assert!(
+        said.contains("generation: invalid type: unit value"),
+        "{said}"
+    );
     std::fs::write(&path, "name: bad\nhosts: [{name: h1}]\n").unwrap();
     let (said, code) = refused(&["fabric", "apply", &path]).await;
     assert_eq!(

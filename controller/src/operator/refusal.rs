@@ -187,7 +187,8 @@ pub(super) fn busy() -> Status {
 }
 
 pub(super) fn too_many_applies(most: usize) -> Status {
-    let message = format!("this replica is reading or writing {most} declarations already");
+    let message =
+        format!("this replica is reading or writing {most} declarations already; try again");
     refuse(Code::ResourceExhausted, "TOO_MANY_APPLIES", &[], message)
 }
 

@@ -74,7 +74,12 @@ impl Restore {
             restoring.difference.resources = restoring.apply(true, dialog).await?.changes;
         }
         if restoring.difference.is_empty() || self.dry_run {
-            return restoring.print(true, dialog);
+            restoring.print(true, dialog)?;
+            return if self.dry_run {
+                Ok(())
+            } else {
+                restoring.complete(&[])
+            };
         }
         if !is_empty {
             let lines = restoring.difference.lines().join("\n  ");
@@ -91,18 +96,22 @@ impl Restoring {
         if self.difference.changes_fabric() {
             self.apply(false, dialog).await?;
         }
-        let again = "; repeat the command to restore the rest";
         let modes = self.set_modes(dialog).await;
-        modes.map_err(|failure| failure.with(again))?;
+        modes.map_err(|failure| failure.with(AGAIN))?;
         let refused = self.restore_jobs(dialog).await;
-        let refused = refused.map_err(|failure| failure.with(again))?;
+        let refused = refused.map_err(|failure| failure.with(AGAIN))?;
         let difference = &mut self.difference;
         for jobs in [&mut difference.created, &mut difference.updated] {
             jobs.retain(|job| !refused.iter().any(|(name, _)| *name == job.name));
         }
         self.print(false, dialog)?;
+        self.complete(&refused)
+    }
+
+    /// Fails if jobs of the file are left out.
+    fn complete(&self, refused: &[(String, String)]) -> Result<(), Failure> {
         // A file that lacks what its jobs name is the same when the command is repeated.
-        let again = if refused.is_empty() { "" } else { again };
+        let again = if refused.is_empty() { "" } else { AGAIN };
         let refused = refused
             .iter()
             .map(|(name, reason)| format!("{name} ({reason})"));
@@ -254,6 +263,9 @@ impl Restoring {
         })
     }
 }
+
+/// Words behind a failure in the middle of a restore.
+const AGAIN: &str = "; repeat the command to restore the rest";
 
 /// Reads a file, whole and checked, with its name. `input` stands behind the name `-`.
 fn read(file: &Path, input: &mut dyn Read) -> Result<(String, Backup), Failure> {

@@ -256,7 +256,7 @@ pub(crate) fn other_fabric(file: &str, declared: &str) -> String {
 fn generation_mismatch(file: &str, generation: Option<u64>) -> String {
     match generation {
         Some(generation) => format!(
-            "{file}: others changed the fabric since generation {generation}, which the file states; nothing was changed. \
+            "{file}: states generation {generation}, and the fabric was changed since: it has another; nothing was changed. \
              Compare it with `weft fabric show -o yaml`, then state the new generation, or none"
         ),
         None => format!(

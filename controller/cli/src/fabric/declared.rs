@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use prost::Message;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use weft_proto::v1 as proto;
 
 use crate::fault::Fault;
@@ -16,7 +16,11 @@ pub(super) struct Fabric {
     /// A name to show.
     pub(super) name: String,
     /// Generation that the fabric must have; None: any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "stated",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub(super) generation: Option<u64>,
     /// Leaves and spines.
     #[serde(default)]
@@ -33,6 +37,11 @@ pub(super) struct Fabric {
     /// Field of files of earlier releases, without an effect.
     #[serde(default, skip_serializing)]
     pub(super) revision: Option<u64>,
+}
+
+/// A field without a value, as of a variable that is not set, is a fault: it would protect from nothing.
+fn stated<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    u64::deserialize(deserializer).map(Some)
 }
 
 /// `weft.v1.Switch`.

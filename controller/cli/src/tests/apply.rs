@@ -151,7 +151,7 @@ async fn each_refusal_names_the_file_and_the_remedy() {
         ),
         (
             format!("generation: 6\n{TWO}"),
-            &["since generation 6", "weft fabric show -o yaml"],
+            &["states generation 6", "weft fabric show -o yaml"],
         ),
         (
             "name: example\nswitches: [{name: spine1, role: spine, down: true}]\n".to_owned(),
@@ -221,7 +221,7 @@ async fn the_last_path_is_taken_by_force_alone() {
     for noun in ["switch", "link"] {
         let words = [noun, "down", "spine1"];
         let (said, code) = refused(address, &words).await;
-        let expected = "leaf1 and leaf2 lose their last path to each other; leaves: leaf1, leaf2; jobs: train1; \
+        let expected = "leaf1 and leaf2 lose their last path to each other; jobs: train1; \
                         nothing was changed. Repeat with --force to accept that";
         assert_eq!((said.as_str(), code), (expected, 1));
         let forced = [&words[..], &["--force"]].concat();

@@ -303,8 +303,8 @@ async fn a_job_that_names_a_lost_host_is_left_out_and_the_declared_one_stays() {
         printed.contains("left out: 1: lost (the file has no host nowhere)"),
         "{printed}"
     );
-    let failure = typed_at(address, &words).await.1;
-    assert!(failure.is_ok(), "nothing else differs");
+    let failure = typed_at(address, &words).await.1.unwrap_err();
+    assert_eq!(failure.exit_code(), 3, "nothing else differs");
     assert_eq!(memory.calls(), <[&str; 0]>::default());
 }
 
