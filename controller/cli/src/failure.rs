@@ -201,13 +201,12 @@ pub(crate) fn metadata(status: &Status, name: &str) -> String {
 
 /// Returns the text of a refusal that protects the last path between leaves: the leaves, the jobs and the remedy.
 fn last_path(status: &Status) -> String {
-    let said = said(status);
-    let without = said.strip_suffix("; force makes the change all the same");
-    let mut text = without.unwrap_or(&said).to_owned();
+    let whole = said(status);
+    let without = whole.strip_suffix("; force makes the change all the same");
+    let mut text = without.unwrap_or(&whole).to_owned();
     for name in ["leaves", "jobs"] {
         let value = metadata(status, name);
-        let is_said = value.split(", ").all(|it| text.contains(it));
-        if !is_said {
+        if !value.split(", ").all(|it| text.contains(it)) {
             text += &format!("; {name}: {value}");
         }
     }

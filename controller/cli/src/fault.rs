@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Deserializer};
+
 /// What is wrong with a text, and where. Printed right behind the name of the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
@@ -55,4 +57,9 @@ impl fmt::Display for Fault {
         }
         write!(f, ": {}", self.reason)
     }
+}
+
+/// Reads a number that may be left out. A field without a value, as of a variable that is not set, is a fault.
+pub(crate) fn stated<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    u64::deserialize(deserializer).map(Some)
 }

@@ -303,7 +303,7 @@ async fn a_fabric_file_is_applied_or_refused_with_its_name() {
     writeln!(file, "nam: 1").unwrap();
     let (said, code) = refused(&["fabric", "apply", &path]).await;
     let expected = format!(
-        "{path}:3:1: unknown field `nam`, expected one of `name`, `generation`, `switches`, `hosts`, `links`, `host_ports`, `revision`; nothing was changed"
+        "{path}:3:1: unknown field `nam`, expected one of `name`, `generation`, `switches`, `hosts`, `links`, `host_ports`; nothing was changed"
     );
     assert_eq!((said, code), (expected, 1));
     std::fs::write(&path, "name: example\ngeneration:\nhosts: [{name: h1}]\n").unwrap();
@@ -325,7 +325,7 @@ async fn a_fabric_file_is_applied_or_refused_with_its_name() {
     assert_eq!(
         (said.as_str(), code),
         (
-            "/nonexistent/f.yaml: No such file or directory (os error 2)",
+            "/nonexistent/f.yaml: No such file or directory (os error 2); nothing was changed",
             1
         )
     );

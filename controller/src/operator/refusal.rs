@@ -187,8 +187,7 @@ pub(super) fn busy() -> Status {
 }
 
 pub(super) fn too_many_applies(most: usize) -> Status {
-    let message =
-        format!("this replica is reading or writing {most} declarations already; try again");
+    let message = format!("this replica reads or writes {most} declarations already; try again");
     refuse(Code::ResourceExhausted, "TOO_MANY_APPLIES", &[], message)
 }
 

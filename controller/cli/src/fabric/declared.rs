@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use prost::Message;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use weft_proto::v1 as proto;
 
-use crate::fault::Fault;
+use crate::fault::{Fault, stated};
 
 /// A whole declaration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,11 +16,8 @@ pub(super) struct Fabric {
     /// A name to show.
     pub(super) name: String,
     /// Generation that the fabric must have; None: any.
-    #[serde(
-        default,
-        deserialize_with = "stated",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "stated")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) generation: Option<u64>,
     /// Leaves and spines.
     #[serde(default)]
@@ -34,14 +31,6 @@ pub(super) struct Fabric {
     /// Ports with hosts.
     #[serde(default)]
     pub(super) host_ports: Vec<HostPort>,
-    /// Field of files of earlier releases, without an effect.
-    #[serde(default, skip_serializing)]
-    pub(super) revision: Option<u64>,
-}
-
-/// A field without a value, as of a variable that is not set, is a fault: it would protect from nothing.
-fn stated<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    u64::deserialize(deserializer).map(Some)
 }
 
 /// `weft.v1.Switch`.
@@ -671,7 +660,7 @@ host_ports: [{switch: s, interface: j, capacity_bps: 18446744073709551615}]";
         ("links: []", ":1:1: missing field `name`"),
         (
             "name: a\ncolour: red",
-            ":2:1: unknown field `colour`, expected one of `name`, `generation`, `switches`, `hosts`, `links`, `host_ports`, `revision`",
+            ":2:1: unknown field `colour`, expected one of `name`, `generation`, `switches`, `hosts`, `links`, `host_ports`",
         ),
         ("name: a\nname: b", ":1:1: duplicate field `name`"),
         (

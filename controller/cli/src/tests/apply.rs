@@ -155,7 +155,7 @@ async fn each_refusal_names_the_file_and_the_remedy() {
         ),
         (
             "name: example\nswitches: [{name: spine1, role: spine, down: true}]\n".to_owned(),
-            &["leaf1, leaf2", "jobs: train1", "--force"],
+            &["leaf1 and leaf2", "jobs: train1", "--force"],
         ),
     ];
     for (text, parts) in cases {
