@@ -184,11 +184,14 @@ pub(crate) async fn metrics(at: At) -> BTreeMap<String, u64> {
     series.collect()
 }
 
-/// Sum of all counters of refusals.
+/// Sum of all counters of refusals, and of calls that found no place.
 pub(crate) fn refused(metrics: &BTreeMap<String, u64>) -> u64 {
-    let counts = metrics.iter().filter(|(name, _)| {
-        let name = name.split('{').next().unwrap_or_default();
-        name.ends_with("_total") && name.contains("refused")
+    let counts = metrics.iter().filter(|(series, _)| {
+        let name = series.split('{').next().unwrap_or_default();
+        let is_refusal = name.ends_with("_total") && name.contains("refused");
+        let found_no_place =
+            name == "weft_api_requests_total" && series.contains("code=\"ResourceExhausted\"");
+        is_refusal || found_no_place
     });
     counts.map(|(_, count)| count).sum()
 }
