@@ -173,7 +173,7 @@ pub(crate) fn admit(
     }
 }
 
-/// Whether a proposal that another replica forwards may be proposed on: its id supersedes all that are lower for good, so it is
+/// Checks a proposal that another replica forwards. Its id supersedes all that are lower for good, so it is
 /// not above `boot_max`, nor far above the last one that took effect.
 pub(crate) fn admit_proposal(
     proposal: &Proposal,

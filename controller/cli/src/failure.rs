@@ -13,18 +13,18 @@ pub(crate) enum Failure {
     Refused(String),
     /// It is not known what the replica thinks.
     Unanswered {
-        /// Who was asked.
+        /// The address that was asked.
         address: String,
-        /// What came instead of an answer.
+        /// The error that came in place of an answer.
         reason: String,
     },
     /// The leader cannot decide the change yet. Nothing was changed.
     Undecided(String),
     /// A replica took the change, and its outcome is not known. Sent again with the same `request_id`, it is made once.
     Unsettled {
-        /// Who was asked.
+        /// The address that was asked.
         address: String,
-        /// What came instead of an answer.
+        /// The error that came in place of an answer.
         reason: String,
     },
     /// The answer is there, and things are not as they should be.

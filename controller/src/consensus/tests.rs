@@ -155,7 +155,7 @@ async fn a_read_ends_also_if_a_thread_that_hangs_leaves_no_room() {
     assert_eq!(consensus.read_index().await, None);
 }
 
-/// Who asks the reflector for more than it answers holds up nobody who proposes.
+/// A client that asks the reflector for more than it answers holds up no proposal.
 #[test]
 fn a_proposal_is_taken_and_its_entry_arrives_while_questions_fill_the_reflectors_queue() {
     let dir = tempfile::tempdir().unwrap();

@@ -25,7 +25,7 @@ pub(crate) enum Reason {
     Stranger,
     /// Too many octets of requests are in flight.
     Octets,
-    /// It comes from beyond this machine, and only callers on it are answered.
+    /// The caller is on another machine, and only callers on this one are answered.
     Far,
 }
 

@@ -1,4 +1,5 @@
-//! Whether the reflector takes a batch of another replica. Knows no state: a batch that it takes may still be wrong.
+//! The check of a batch that another replica forwards: the reflector must understand all of it. Knows no state: a batch that passes may
+//! still be wrong.
 
 use bytes::Bytes;
 use weft_store::{Batch, Condition, Op};

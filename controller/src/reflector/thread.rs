@@ -44,7 +44,7 @@ pub struct Entry {
     pub taken: Option<std::time::Instant>,
 }
 
-/// What the thread takes besides entries.
+/// An input of the thread that is no entry.
 pub enum Input {
     /// A member wants a group's image and journal.
     Join(Join),

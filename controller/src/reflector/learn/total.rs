@@ -25,7 +25,7 @@ struct Sum {
 }
 
 impl Total {
-    /// Of a replica without sessions.
+    /// Returns the sum of a replica without sessions.
     pub fn new(limit: Option<u64>) -> Self {
         let total = Self::default();
         total.set_limit(limit);

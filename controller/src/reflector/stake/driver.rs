@@ -8,7 +8,7 @@ use weft_store::Batch;
 /// Names a proposal or a scan until it is answered.
 pub type Ticket = u64;
 
-/// Who does what a stake asks for.
+/// The task or simulator that drives a stake and carries out its requests.
 pub trait Driver {
     /// A place in the queue of proposals.
     type Room;
